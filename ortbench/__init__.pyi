@@ -15,6 +15,7 @@ from ortbench.core.errors import OrtbenchError as OrtbenchError
 from ortbench.core.version import __version__ as __version__
 from ortbench.features.bandwidth.api import Bandwidth as Bandwidth
 from ortbench.features.gate.api import Verdict as Verdict
+from ortbench.features.watch.api import watch as watch
 from ortbench.model.protocol import Inspected, Listed
 from ortbench.model.result import Result as StoredResult
 
@@ -121,8 +122,8 @@ def compare(
 ) -> Comparison: ...
 def bandwidth(
     *,
-    min_size: str | None = None,
-    max_size: str | None = None,
+    min_size: int | str | None = None,
+    max_size: int | str | None = None,
     duration: float | str | None = None,
     iterations: int | None = None,
     seed: int | None = None,

@@ -148,7 +148,9 @@ def document() -> str:
     parts += ["### `read(path)` → `Result`", "", *_paragraphs(_sections(ortbench.read)[""])]
     parts += ["## Options", "", _TYPES, ""]
     parts += ["## What they give back", ""]
-    parts += [line for name in ("Result", "Verdict", "Comparison", "Bandwidth", "Progress") for line in _class(name)]
+    parts += [
+        line for name in ("Result", "Verdict", "Comparison", "Bandwidth", "watch", "Progress") for line in _class(name)
+    ]
     parts += ["## Errors", "", *(line for name in errors for line in _class(name))]
     return "\n".join(parts).rstrip() + "\n"
 

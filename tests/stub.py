@@ -82,7 +82,7 @@ def _imports(text: str, calls: Any, known: set[str]) -> Iterator[str]:
 def _order(line: str) -> tuple[str, bool, str]:
     """As linters sort imports."""
     module = line.split()[1]
-    return f"{'ortbench' in module}{module}", " as " not in line, line
+    return f"{'ortbench' in module}{module}", " as " in line, line
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def test_the_surface() -> None:
     assert ortbench.__all__ == [
         "run", "compare", "Comparison", "Result", "read", "Interrupted", "NotSaved", "Progress",
         "BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError",
-        "bandwidth", "Bandwidth", "chain", "devices", "gate", "Verdict", "inspect", "load", "loop", "soak", "start", "sweep", "__version__",
+        "bandwidth", "Bandwidth", "chain", "devices", "gate", "Verdict", "inspect", "load", "loop", "soak", "start", "sweep", "watch", "__version__",
     ]  # fmt: skip
     for name in ortbench.__all__:
         found: Any = getattr(ortbench, name)

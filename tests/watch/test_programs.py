@@ -275,3 +275,34 @@ def test_recording_ends_the_program_after_a_time(tmp_path: Path) -> None:
     assert ran.returncode == 128 + signal.SIGTERM
     assert "tiny.onnx" in ran.stderr
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [((), 64_000_000), (("--keep-inputs", "3"), 3_000_000), (("--no-inputs",), 0), (("--no-replay",), 0)],
+)
+def test_inputs_are_kept_as_far_as_asked(tmp_path: Path, words: tuple[str, ...], size: int) -> None:
+    line = [sys.executable, "-m", "ortbench", "watch", *words, "--", "printenv", "ORTBENCH_WATCH_KEEP"]
+    assert int(subprocess.run(line, capture_output=True, text=True, cwd=tmp_path).stdout) == size
+
+
+def test_a_block_of_a_program_is_recorded_again_and_again(tmp_path: Path) -> None:
+    program = (
+        OPEN
+        + """
+import ortbench
+s = session(); s.run(None, feed)
+for count in (5, 7):
+    with ortbench.watch() as watched:
+        for _ in range(count): s.run(None, feed)
+        try: ortbench.watch().__enter__()
+        except ortbench.BadInput as error: print(error)
+    s.run(None, feed)
+    (it,) = watched.data["sessions"]
+    print(it["counts"]["calls"], it["name"], "tiny.onnx" in watched.markdown())
+"""
+    )
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run([sys.executable, "program.py"], capture_output=True, text=True, cwd=tmp_path)
+    refused = "this process is recorded already: leave one ortbench watch out"
+    assert done.stdout.splitlines() == [refused, "5 tiny.onnx True", refused, "7 tiny.onnx True"], done.stderr

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.refdevice import Config, Trace
+from ortbench.facts.fact import record
+from ortbench.features.watch import shim
+from ortbench.features.watch.facts import watch_facts
+from ortbench.features.watch.job.watch import read_program, replay_sessions
+from tests import virtual
+from tests.refdevice import EP_NAME, Config, Trace
+from tests.truth import in_fork
 
 pytestmark = pytest.mark.process
 CALLS = 40
@@ -80,3 +89,130 @@ def test_habits_are_those_of_the_program_and_no_others(watched: tuple[dict[str, 
         ("first.onnx", "unread-output", None, "u"): 2 * size,
         ("second.onnx", "link-through-host", "a", "y"): 2 * size,
     }
+
+
+def changed_programs() -> None:
+    """Record a program, and print what it takes less in virtual time with each change."""
+    import onnxruntime as ort
+
+    virtual.attach(works=True)
+    library, folder = sys.argv[1:]
+    ort.register_execution_provider_library(EP_NAME, library)
+    device = next(it for it in ort.get_ep_devices() if it.ep_name == EP_NAME)
+    memory = device.memory_info(ort.OrtDeviceMemoryType.DEFAULT)
+    first, second = (_open(ort, device, folder, name) for name in MODELS)
+    x, weights, zeros = (np.full(SIZE, value, np.float32) for value in (3, 2, 0))
+
+    def on_device(array: Any) -> Any:
+        value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), np.float32, memory_info=memory)
+        ort.copy_tensors([ort.OrtValue.ortvalue_from_numpy(array)], [value])
+        return value
+
+    def as_it_is() -> None:
+        state = zeros
+        for number in range(CALLS):
+            y, state = first.run(None, {"x": x + number, "w": weights, "s": state})[:2]
+            second.run(None, {"a": y})
+
+    def change(names: list[str], resident: tuple[str, ...] = (), link: bool = False, state: bool = False) -> None:
+        binding, other = first.io_binding(), second.io_binding()
+        if "w" in resident:
+            binding.bind_ortvalue_input("w", on_device(weights))
+        on, free = (on_device(zeros), on_device(zeros)) if state else (None, None)
+        y = on_device(zeros) if link else None
+        host = zeros
+        for number in range(CALLS):
+            binding.bind_cpu_input("x", x + number)
+            if "w" not in resident:
+                binding.bind_cpu_input("w", weights)
+            if state:
+                binding.bind_ortvalue_input("s", on)
+                binding.bind_ortvalue_output("t", free)
+                on, free = free, on
+            else:
+                binding.bind_cpu_input("s", host)
+            for name in names:
+                binding.bind_output(name)
+            if link:
+                binding.bind_ortvalue_output("y", y)
+            first.run_with_iobinding(binding)
+            names_of = [it.name for it in first.get_outputs() if it.name in names]
+            found = dict(zip(names_of, _on_host(binding), strict=True))
+            host = found.get("t", host)
+            if link:
+                other.bind_ortvalue_input("a", y)
+                other.bind_output("b")
+                second.run_with_iobinding(other)
+                other.get_outputs()[0].numpy()
+            else:
+                second.run(None, {"a": found["y"]})
+
+    def named() -> None:
+        state = zeros
+        for number in range(CALLS):
+            y, state = first.run(["y", "t"], {"x": x + number, "w": weights, "s": state})
+            second.run(None, {"a": y})
+
+    changes: dict[str, Callable[[], None]] = {
+        "constant-input": lambda: change(["y", "t", "u"], resident=("w",)),
+        "state-through-host": lambda: change(["y", "u"], state=True),
+        "link-through-host": lambda: change(["t", "u"], link=True),
+        "unread-output": named,
+    }
+    took = {name: _time(program) for name, program in {"": as_it_is, **changes}.items()}
+    shim.start(f"{folder}/records", 10**8)
+    wall_ns = _time(as_it_is)
+    shim.stop()
+    print(json.dumps({"wall_ns": wall_ns, "saved": {name: took[""] - took[name] for name in changes}}))
+
+
+def findings_of_a_recording() -> None:
+    """Print what each finding of the recorded program says."""
+    library, folder, wall_ns = sys.argv[1:]
+    program = read_program(Path(folder) / "records", ["program"], 0, int(wall_ns), 0, 0)
+    replay_sessions(program, True, Path(folder) / "records", Path(folder), library, quiet=True)
+    print(json.dumps([record(it) for it in watch_facts(program)]))
+
+
+SIZE = 250_000
+MODELS = {
+    "first": "g (float[N] x, float[N] w, float[N] s) => (float[N] y, float[N] t, float[M] u)"
+    "{ y = Add(x, w)  t = Add(s, w)  u = Concat<axis = 0>(x, s) }",
+    "second": "g (float[N] a) => (float[N] b) { b = Relu(a) }",
+}
+
+
+def _open(ort: Any, device: Any, folder: str, name: str) -> Any:
+    import onnx
+
+    text = MODELS[name].replace("N", str(SIZE)).replace("M", str(2 * SIZE))
+    path = f"{folder}/{name}.onnx"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), path)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.add_provider_for_devices([device], {})
+    return ort.InferenceSession(path, options)
+
+
+def _on_host(binding: Any) -> list[Any]:
+    return [it.numpy() for it in binding.get_outputs() if it.device_name() == "cpu"]
+
+
+def _time(program: Callable[[], None]) -> int:
+    start = time.perf_counter_ns()
+    program()
+    return time.perf_counter_ns() - start
+
+
+def test_a_change_saves_what_was_said(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    config = Config(compute_us=500, upload_gbps=1, download_gbps=2)
+    found = in_fork(f"{__name__}:changed_programs", library, tmp_path, **config.environ())
+    said = in_fork(f"{__name__}:findings_of_a_recording", library, tmp_path, found["wall_ns"], **config.environ())
+    assert {it["verdict"] for it in said} == found["saved"].keys()
+    for finding in said:
+        cost, saved = finding["values"]["cost"], found["saved"][finding["verdict"]]
+        assert abs(cost["value"] - saved) < 0.1 * saved, finding["verdict"]
+    kept = sorted(tmp_path.glob("inputs-*.npz"))
+    assert [stat.S_IMODE(it.stat().st_mode) for it in kept] == [0o600, 0o600]
+    assert sorted(sorted(np.load(it)) for it in kept) == [["a"], ["s", "w", "x"]]

@@ -3,6 +3,8 @@
 from ortbench.core.features import INSPECT, Command, Feature
 
 FEATURE = Feature(
+    api=("watch",),
+    requests={"watch_replay": "worker"},
     unread={"watch": "a recorded program: table.md beside it is its report"},
     commands={
         "watch": Command(

@@ -6,16 +6,21 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortbench.core.ep_names import CPU_EP
 
 Data = dict[str, Any]
 BURST = 8  # calls that the recorder looks at together
+ENOUGH = 5  # calls that were looked at
+_OFTEN = 0.8  # of the calls that were looked at
+_ALL = 0.9  # of them: one may have been held up
+Change = Mapping[str, Any]  # of how a session is called, as `ortbench.features.watch.worker` makes it
+CALM: Change = {"config": {"session.intra_op.allow_spinning": "0"}}
 
 _SUMS = (
-    "opened", "open_ns", "calls", "failed", "total_ns", "gap_ns", "gaps", "alone", "alone_ns", "shared", "shared_ns", "looked",
-    "looked_gaps", "spin_ns",
+    "opened", "open_ns", "calls", "failed", "total_ns", "gap_ns", "gaps", "alone", "alone_ns", "shared", "busy_ns", "looked",
+    "looked_gaps", "spin_ns", "work_ns",
 )  # fmt: skip
 _SAME = ("model", "asked", "got", "options", "entries", "input_names", "output_names", "bytes", "checksum")
 
@@ -50,8 +55,19 @@ class WatchedSession:
     inputs: list[WatchedInput]
     outputs: dict[str, Data]
     links: dict[tuple[str, str, str], int]  # calls that were looked at, by session and output of before, and input
+    path: str  # of the model's file; empty where it was given as bytes and not kept
     binding: Data = field(default_factory=dict)
-    replay: Data = field(default_factory=dict)  # what its calls took when they were measured again
+    # By the change, as JSON: what a call of it takes less (wall and CPU time, with their intervals), or why it could not be measured.
+    replay: dict[str, Data] = field(default_factory=dict)
+
+    def saving(self, change: Change, what: str) -> tuple[float, tuple[float, float]] | None:
+        """What a call with a change takes less, with its interval, ns; None where that was not measured."""
+        found = self.replay.get(json.dumps(change), {}).get(what)
+        return None if found is None else (found[0], (found[1], found[2]))
+
+    @property
+    def replay_failures(self) -> list[str]:
+        return [it["failed"] for it in self.replay.values() if "failed" in it]
 
     @property
     def calls(self) -> int:
@@ -224,6 +240,7 @@ def _merge(rows: Sequence[tuple[int, Data]]) -> WatchedSession:
         inputs=list(inputs.values()),
         outputs=outputs,
         links={},
+        path=first["model"] or first["copy"],
         binding=binding,
     )
 
@@ -239,3 +256,68 @@ def _add_signature(signatures: dict[str, Data], signature: Data) -> None:
     known["firsts"] += 1
     known["max_ns"] = max(known["max_ns"], signature["max_ns"])
     known["out"] = [a + b for a, b in zip(known["out"], signature["out"], strict=True)]
+
+
+class CopyHabit(NamedTuple):
+    """Copies between host and device in each call that need not be."""
+
+    verdict: str
+    size: float  # bytes of the tensor
+    copied: float  # bytes a call
+    words: Mapping[str, str]  # names of input, output and source
+    changes: Sequence[tuple[str, Change]]  # which ends them, by session
+
+
+def copy_habits(session: WatchedSession) -> Iterator[CopyHabit]:
+    if session.is_on_cpu or session.counts["looked"] < ENOUGH:
+        return
+    for it in session.inputs:
+        if it.is_constant and (size := session.size_of(it.name)):
+            yield CopyHabit("constant-input", size, size, {"input": it.name}, [(session.name, {"resident": [it.name]})])
+    for (source, output, name), count in session.links.items():
+        if count >= _OFTEN * session.looked_changes(name) and (size := session.size_of(name)):
+            words = {"input": name, "output": output, "source": source}
+            if source == session.name:
+                changes: list[tuple[str, Change]] = [(source, {"states": [[output, name]]})]
+                yield CopyHabit("state-through-host", size, 2 * size, words, changes)
+            else:
+                changes = [(session.name, {"resident": [name]}), (source, {"kept": [output]})]
+                yield CopyHabit("link-through-host", size, 2 * size, words, changes)
+    for name, about in session.outputs.items():
+        if about["looked"] >= ENOUGH and about["unread"] >= _ALL * about["looked"]:
+            size = about["bytes"] / about["looked"]
+            yield CopyHabit("unread-output", size, size, {"output": name}, [(session.name, {"dropped": [name]})])
+
+
+def spun_ns(session: WatchedSession) -> float:
+    """CPU time that the session's threads spun between calls; 0 where the next call comes soon."""
+    counts = session.counts
+    if counts["looked_gaps"] < ENOUGH or session.about["entries"].get("session.intra_op.allow_spinning") == "0":
+        return 0.0
+    spun = min(counts["spin_ns"] / counts["looked_gaps"] * counts["gaps"], session.pool_ns)
+    return spun if counts["gap_ns"] >= _PACED_NS * counts["gaps"] else 0.0
+
+
+def changes_of(program: Watched) -> dict[str, list[Change]]:
+    """The changes that would save something, by session; those of the same kind are tried once."""
+    found: dict[str, list[Change]] = {}
+    for session in program.sessions:
+        for habit in copy_habits(session):
+            for name, change in habit.changes:
+                found.setdefault(name, []).append(change)
+        if spun_ns(session) > SPUN * program.cpu_ns:
+            found.setdefault(session.name, []).append(CALM)
+        if (fewer := fewer_threads(program, session)) is not None:
+            found.setdefault(session.name, []).append(fewer)
+    return {name: [*{json.dumps(it): it for it in changes}.values()] for name, changes in found.items()}
+
+
+_PACED_NS = 1_000_000  # from one call to the next on average: for a shorter wait spinning is meant
+SPUN = 0.05  # of the program's CPU time: less is not worth a change
+
+
+def fewer_threads(program: Watched, session: WatchedSession) -> Change | None:
+    """The change to as many threads as there are cores for the program; None where there are not more."""
+    cores = max(1, int(program.usable_cores))
+    is_used = session.is_on_cpu and session.pool + 1 > cores and session.counts["total_ns"] >= 0.01 * program.wall_ns
+    return {"threads": cores} if is_used else None

@@ -9,15 +9,22 @@ from typing import NamedTuple
 from ortbench.analysis.findings.finding import Weight
 from ortbench.facts.fact import Fact, Known, Quantity, bytes_of, ns, share
 from ortbench.facts.sentences import Sentence
-from ortbench.features.watch.analysis import Watched, WatchedSession
+from ortbench.features.watch.analysis import (
+    CALM,
+    ENOUGH,
+    SPUN,
+    Change,
+    Watched,
+    WatchedSession,
+    copy_habits,
+    fewer_threads,
+    spun_ns,
+)
 
 MOST = 5
 _LEAST = 0.005  # of the program's time: less is not worth a change
-_OFTEN = 0.8  # of the calls that were looked at
-_ALL = 0.9  # of them: one may have been held up
-_ENOUGH = 5  # calls that were looked at
 _SLOWER = 1.5  # a first call than later ones
-_EDGE = 1.1  # calls at the same time than single ones
+_EDGE = 1.1  # calls at the same time than one after the other
 
 
 class _Habit(NamedTuple):
@@ -38,31 +45,30 @@ def worth_changing(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _habits(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
-    for rule in (_fallback, _opening, _host_copies, _device_copies, _shapes, _spinning, _contention):
+    for rule in (_fallback, _opening, _host_copies, _device_copies, _shapes, _threads, _spinning, _contention):
         yield from rule(program, session)
 
 
-def _habit(
-    program: Watched, session: WatchedSession, verdict: str, cost_ns: float, derived: bool = False, **values: Known
-) -> _Habit:
-    cost: dict[str, Known] = {
-        "cost": ns(cost_ns, derived=derived),
-        "share": share(cost_ns / program.wall_ns, derived=derived),
+def _habit(program: Watched, session: WatchedSession, verdict: str, cost: Quantity, **values: Known) -> _Habit:
+    about: dict[str, Known] = {
+        "cost": cost,
+        "share": share(cost.value / program.wall_ns, derived=cost.derived),
+        **values,
     }
-    return _Habit(cost_ns, Fact("watch", verdict, session.name, {**cost, **values}))
+    return _Habit(cost.value, Fact("watch", verdict, session.name, about))
 
 
 def _fallback(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
     if session.lost_eps and session.calls and session.is_on_cpu:
-        yield _habit(program, session, "cpu-fallback", session.total_ns, eps=session.lost_eps, calls=session.calls)
+        yield _habit(program, session, "cpu-fallback", ns(session.total_ns), eps=session.lost_eps, calls=session.calls)
 
 
 def _opening(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
     opened = session.counts["opened"]
     if session.most_opened > 1:
         needless = opened - session.processes
-        yield _habit(program, session, "opened-often", session.counts["open_ns"] / opened * needless, opened=opened,
-                     each=ns(session.counts["open_ns"] / opened))  # fmt: skip
+        each = session.counts["open_ns"] / opened
+        yield _habit(program, session, "opened-often", ns(each * needless), opened=opened, each=ns(each))
 
 
 def _host_copies(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
@@ -78,61 +84,35 @@ def _host_copies(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
         if it.copies_ns and count:
             verdict = "not-contiguous" if rows[0][1][1] == "array" else "no-array"
             size = sum(n * row[4] for n, row in rows) / count
-            yield _habit(
-                program,
-                session,
-                verdict,
-                median(it.copies_ns) * count,
-                derived=True,
-                input=it.name,
-                calls=count,
-                size=bytes_of(size),
-            )
+            cost = ns(median(it.copies_ns) * count, derived=True)
+            yield _habit(program, session, verdict, cost, input=it.name, calls=count, size=bytes_of(size))
 
 
 def _device_copies(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
-    """Of what need not cross the link. What that takes is known where the session was measured again; else it stands behind all others."""
-    if session.is_on_cpu or session.counts["looked"] < _ENOUGH:
-        return
-    sent = sum(session.size_of(it.name) for it in session.inputs)
-    read = sum(it["bytes"] / it["looked"] for it in session.outputs.values() if it["looked"])
-    up, down = (session.replay.get(f"{phase}_ns") for phase in ("h2d", "d2h"))
-    for it in session.inputs:
-        if it.is_constant and (size := session.size_of(it.name)):
-            cost = None if up is None else up * size / sent
-            yield _copies(program, session, "constant-input", size, size, cost, input=it.name)
-    for (source, output, name), count in session.links.items():
-        if count >= _OFTEN * session.looked_changes(name) and (size := session.size_of(name)):
-            verdict = "state-through-host" if source == session.name else "link-through-host"
-            cost = None if up is None or down is None or not read else up * size / sent + down * size / read
-            yield _copies(program, session, verdict, size, 2 * size, cost, input=name, output=output, source=source)
-    for name, about in session.outputs.items():
-        if about["looked"] >= _ENOUGH and about["unread"] >= _ALL * about["looked"]:
-            size = about["bytes"] / about["looked"]
-            yield _copies(
-                program, session, "unread-output", size, size, None if down is None else down * size / read, output=name
-            )
+    """Of what need not cross the link. What that takes is known where the change was measured; else it stands behind all others."""
+    for habit in copy_habits(session):
+        sizes: dict[str, Known] = {"size": bytes_of(habit.size), "copied": bytes_of(habit.copied * session.calls)}
+        if (saved := _saving(program, habit.changes, "ns")) is not None:
+            yield _habit(program, session, habit.verdict, saved, **sizes, **habit.words)
+        else:
+            unknown: dict[str, Known] = {"cost": "time unknown", "share": "see --replay"}
+            fact = Fact("watch", habit.verdict, session.name, {**unknown, **sizes, **habit.words})
+            yield _Habit(habit.copied * session.calls / _FAST_LINK * 1e9, fact)
 
 
-def _copies(
-    program: Watched,
-    session: WatchedSession,
-    verdict: str,
-    size: float,
-    copied: float,
-    each_ns: float | None,
-    **values: Known,
-) -> _Habit:
-    """Of copies that take so long in each call, which nobody may know; in order they stand as on a link of 25 GB/s then."""
-    sizes: dict[str, Known] = {"size": bytes_of(size), "copied": bytes_of(copied * session.calls)}
-    if each_ns is not None:
-        return _habit(program, session, verdict, each_ns * session.calls, derived=True, **sizes, **values)
-    least = copied * session.calls / _FAST_LINK * 1e9
-    unknown: dict[str, Known] = {"cost": "time unknown", "share": "--replay measures it"}
-    return _Habit(least, Fact("watch", verdict, session.name, {**unknown, **sizes, **values}))
+_FAST_LINK = 25e9  # bytes/s: what takes an unknown time stands in order as by this
 
 
-_FAST_LINK = 25e9  # bytes/s
+def _saving(program: Watched, changes: Sequence[tuple[str, Change]], what: str) -> Quantity | None:
+    """What the program's calls take less with some changes, with its interval; None where one was not measured."""
+    found = []
+    for name, change in changes:
+        session = next(it for it in program.sessions if it.name == name)
+        if (saved := session.saving(change, what)) is None:
+            return None
+        found.append([session.calls * it for it in (saved[0], *saved[1])])
+    middle, low, high = map(sum, zip(*found, strict=True))
+    return ns(middle, (low, high))
 
 
 def _shapes(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
@@ -144,33 +124,40 @@ def _shapes(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
     slow = [it for it in repeated if it["first_ns"] / it["firsts"] > _SLOWER * later[id(it)]]
     excess = sum(it["first_ns"] - it["firsts"] * later[id(it)] for it in slow)
     if len(slow) >= 3:
-        yield _habit(program, session, "slow-shapes", excess, shapes=len(session.signatures), slow=len(slow))
+        yield _habit(program, session, "slow-shapes", ns(excess), shapes=len(session.signatures), slow=len(slow))
+
+
+def _threads(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
+    """More threads than there are cores, where fewer were measured and took less."""
+    change = fewer_threads(program, session)
+    saved = None if change is None else _saving(program, [(session.name, change)], "ns")
+    if change is not None and saved is not None and saved.ci95 and saved.ci95[0] > 0:
+        yield _habit(program, session, "threads-beyond-cores", saved, threads=session.pool + 1,
+                     cores=f"{program.usable_cores:g}", number=str(change["threads"]))  # fmt: skip
 
 
 def _spinning(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
-    """CPU time of the session's threads between calls, while they wait for the next; what they spin inside of calls nobody sees."""
-    counts = session.counts
-    if counts["looked_gaps"] < _ENOUGH or session.about["entries"].get("session.intra_op.allow_spinning") == "0":
+    """CPU time of threads that wait for the next call: what ending that saves, else what was seen between calls, which is less."""
+    spun = spun_ns(session)
+    if spun <= SPUN * program.cpu_ns:
         return
-    spun = counts["spin_ns"] / counts["looked_gaps"] * counts["gaps"]
-    spun = min(spun, session.pool_ns)
-    if counts["gap_ns"] < counts["total_ns"] or spun < 0.05 * program.cpu_ns:
-        return  # it is called again at once
-    found = _habit(program, session, "spinning", spun, gap=ns(counts["gap_ns"] / counts["gaps"]))
-    yield found._replace(
-        fact=found.fact._replace(values={**found.fact.values, "share": share(spun / max(program.cpu_ns, 1))})
-    )
+    gap = ns(session.counts["gap_ns"] / session.counts["gaps"])
+    saved = _saving(program, [(session.name, CALM)], "cpu_ns")
+    verdict, cost = ("spinning-seen", ns(spun)) if saved is None else ("spinning", saved)
+    of_all = share(cost.value / max(program.cpu_ns, 1))
+    yield _habit(program, session, verdict, cost, gap=gap, share=of_all)
 
 
 def _contention(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
-    """Calls of several threads at the same time, against those that were alone."""
+    """Calls of several threads at the same time, where they take longer than one after the other."""
     counts = session.counts
-    if counts["alone"] < _ENOUGH or counts["shared"] < _ENOUGH:
+    if counts["alone"] < ENOUGH or counts["shared"] < ENOUGH:
         return
-    alone, shared = counts["alone_ns"] / counts["alone"], counts["shared_ns"] / counts["shared"]
-    if shared > _EDGE * alone:
-        yield _habit(program, session, "called-by-many-threads", (shared - alone) * counts["shared"] / session.most_active, derived=True,
-                     threads=session.most_active, alone=ns(alone), together=ns(shared))  # fmt: skip
+    alone = counts["alone_ns"] / counts["alone"]
+    together = (counts["busy_ns"] - counts["alone_ns"]) / counts["shared"]
+    if together > _EDGE * alone:
+        yield _habit(program, session, "called-by-many-threads", ns((together - alone) * counts["shared"]),
+                     threads=session.most_active, alone=ns(alone), together=ns(together))  # fmt: skip
 
 
 _GAIN, _COST = Weight.GAIN, Weight.COST
@@ -185,7 +172,9 @@ SENTENCES = {
     ("watch", "link-through-host"): Sentence("{mode}: input {input} is output {output} of {source}, by way of the host: {size} each way, {copied} in all: {cost}, {share}.", "hand it on on the device: run_with_ort_values or IO binding (ortbench chain measures it)", _GAIN, "bad", "watch"),
     ("watch", "unread-output"): Sentence("{mode}: output {output} is copied to the host and dropped: {size} a call, {copied} in all: {cost}, {share}.", "name the outputs that are read in run()", _GAIN, "bad", "watch"),
     ("watch", "slow-shapes"): Sentence("{mode}: of {shapes} shapes {slow} are slow in their first call: {cost}, {share}.", "pad to a few shapes, or run each once before it matters", _GAIN, "bad", "watch"),
-    ("watch", "spinning"): Sentence("{mode}: its threads spin between calls, which are {gap} apart: at least {cost} of CPU time, {share} of all.", "add_session_config_entry('session.intra_op.allow_spinning', '0')", _COST, "bad", "watch"),
-    ("watch", "called-by-many-threads"): Sentence("{mode}: up to {threads} calls at a time, {together} each; a single one takes {alone}: {cost}, {share}.", "call it from fewer threads, or in processes", _GAIN, "bad", "watch"),
+    ("watch", "threads-beyond-cores"): Sentence("{mode}: {threads} threads on {cores} cores; {number} would save {cost}, {share}.", "set intra_op_num_threads to the cores there are", _GAIN, "bad", "watch"),
+    ("watch", "spinning"): Sentence("{mode}: its threads spin in and between calls, which are {gap} apart: {cost} of CPU time, {share} of all.", "add_session_config_entry('session.intra_op.allow_spinning', '0')", _COST, "bad", "watch"),
+    ("watch", "spinning-seen"): Sentence("{mode}: its threads spin between calls, which are {gap} apart: at least {cost} of CPU time, {share} of all.", "add_session_config_entry('session.intra_op.allow_spinning', '0')", _COST, "bad", "watch"),
+    ("watch", "called-by-many-threads"): Sentence("{mode}: up to {threads} calls at a time end {together} apart; a single one takes {alone}: {cost}, {share}.", "call it from fewer threads, or in processes", _GAIN, "bad", "watch"),
     ("watch", "no-habit"): Sentence("No habit of this program costs ONNX Runtime time worth a change.", "measure the models: ortbench run", Weight.ANSWER, "good", "watch"),
 }

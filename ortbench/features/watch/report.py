@@ -13,6 +13,7 @@ from ortbench.report.model import NOTHING, maybe
 
 NOT_SEEN = "no process of it took the recorder: python -I or -E, a frozen program, or no Python"
 NOT_LOADED = "no Python process of it loaded onnxruntime"
+_BY_BINDING = ("constant-input", "state-through-host", "link-through-host")
 _COLUMNS = (
     model.Column("session", model.Kind.LONG_NAME, model.KEY),
     model.Column("calls"),
@@ -29,18 +30,22 @@ def nothing_seen(program: Watched) -> str:
     return NOT_LOADED if program.has_python else NOT_SEEN
 
 
-def build(program: Watched, facts: Sequence[Fact], folder: str) -> model.Report:
-    """The report: a heading, a row a session, findings."""
+def build(program: Watched, facts: Sequence[Fact], folder: str, code_line: str = "") -> model.Report:
+    """The report: a heading, a row a session, findings, the command that writes the program of a change."""
     notes = [model.Note(f"the recorder failed and stopped: {it}", "!", model.BAD) for it in program.faults]
+    failed = {f"{it.name} could not be measured again: {why}" for it in program.sessions for why in it.replay_failures}
+    notes += [model.Note(it, "!", model.UNCLEAR) for it in sorted(failed)]
     if why := nothing_seen(program):
         notes.append(model.Note(f"Nothing to show: {why}", "!", model.UNCLEAR))
+    if code_line and any(it.verdict in _BY_BINDING for it in facts):
+        notes.append(model.Note(f"A program with IO binding: {code_line}"))
     findings = [it._replace(next=action) for it, action in zip(shown(facts), map(_action, facts), strict=True)]
     blocks: list[Sequence[model.Block]] = [
         [model.Heading(heading(program))],
         [session_table(program)] if program.sessions else [],
         [model.Findings(findings)] if findings else [],
         [model.Notes(notes)] if notes else [],
-        [model.SavedIn(folder)],
+        [model.SavedIn(folder)] if folder else [],
     ]
     return model.Report(f"ortbench watch: {' '.join(program.command)}", [it for it in blocks if it])
 

@@ -28,11 +28,13 @@ from operator import attrgetter
 from typing import Any
 
 FOLDER = "ORTBENCH_WATCH"  # the variable with the folder of the records
+KEEP = "ORTBENCH_WATCH_KEEP"  # the variable that says how many bytes of inputs and of models given as bytes a process keeps
 SEEN = "python-seen"  # a file there: a Python process had this file
 _TARGET = "onnxruntime.capi.onnxruntime_inference_collection"
 _OWN = "_ortbench_watch"  # of sessions and bindings: what is recorded of them
 _PERIOD_S = 0.4
 _MOST_SESSIONS, _MOST_SIGNATURES, _MOST_CALLS = 200, 256, 4096
+_MOST_KEPT = 8  # signatures of a session whose inputs are kept
 _BURST, _SHARE = 8, 100  # calls that are looked at together; they take one part of so many of the time
 _MOST_BYTES = 65_536  # of an array that are compared
 _SOON_NS = 50_000  # after a call: what is done with the list of its outputs at once
@@ -58,6 +60,9 @@ class _State:
     written: list[Any] = []  # noqa: RUF012 - what the file has of the sessions
     outputs: dict[Any, Any] = {}  # noqa: RUF012 - of late: checksum -> session, name
     thread: Any = None
+    ended = threading.Event()
+    budget = 0  # bytes of inputs and models that may still be kept
+    to_keep: list[Any] = []  # noqa: RUF012 - a file's name and its content, which the next writing writes
 
 
 _s = _State
@@ -66,12 +71,12 @@ _s = _State
 class _Session:
     """All sessions of one model with the same settings."""
 
-    def __init__(self, about: Any) -> None:
-        self.number = len(_s.sessions)
-        self.about = about
+    def __init__(self, about: Any, number: int) -> None:
+        self.number, self.about = number, about
         self.opened = self.open_ns = self.calls = self.failed = self.total_ns = 0
-        self.gap_ns = self.gaps = self.last_end = self.alone = self.alone_ns = self.shared = self.shared_ns = 0
-        self.active = self.most_active = 0
+        self.gap_ns = self.gaps = self.last_end = self.alone = self.alone_ns = self.shared = 0
+        self.active = self.most_active = self.busy_from = self.busy_ns = 0
+        self.is_shared = False  # since one was active several have been
         self.signatures: dict[Any, Any] = {}
         self.other: Any = None  # what is beyond the most signatures
         self.histogram: dict[int, int] = {}
@@ -79,12 +84,14 @@ class _Session:
         self.outputs: dict[str, Any] = {}
         self.links: dict[Any, int] = {}
         self.binding: dict[str, Any] = {}
-        self.looked = self.looked_gaps = self.spin_ns = self.next_gap_ns = 0
+        self.looked = self.looked_gaps = self.spin_ns = self.work_ns = self.next_gap_ns = 0
         self.before_gap: Any = None  # while a gap is looked at: the calls before it, and what the threads had used
         self.clocks: list[int] = []  # of the threads that it made
         self.rows: list[Any] = []
         self.threads: set[int] = set()
         self.stride = 1
+        self.copy = ""  # the file of a model that was given as bytes
+        self.kept = 0
 
     def signature(self, key: Any, describe: Any) -> Any:
         found = self.signatures.get(key) or (self.other if len(self.signatures) >= _MOST_SIGNATURES else None)
@@ -97,12 +104,19 @@ class _Session:
         return found
 
     def data(self) -> Any:
-        names = "number opened open_ns calls failed total_ns gap_ns gaps alone alone_ns shared shared_ns most_active inputs outputs"
-        own = {name: getattr(self, name) for name in f"{names} binding looked looked_gaps spin_ns".split()}
+        names = "number opened open_ns calls failed total_ns gap_ns gaps alone alone_ns shared busy_ns most_active inputs outputs"
+        own = {name: getattr(self, name) for name in f"{names} binding looked looked_gaps spin_ns work_ns".split()}
         own["signatures"] = [*self.signatures.values(), *filter(None, [self.other])]
         own["histogram"] = list(self.histogram.items())
         own["links"] = [[*key, n] for key, n in self.links.items()]
-        return {**self.about, **own, "threads": len(self.threads), "pool": len(self.clocks), "pool_ns": _pool_ns(self)}
+        return {
+            **self.about,
+            **own,
+            "copy": self.copy,
+            "threads": len(self.threads),
+            "pool": len(self.clocks),
+            "pool_ns": _pool_ns(self),
+        }
 
 
 def _guarded(function: Any) -> Any:
@@ -176,29 +190,35 @@ def _enter(session: Any, inputs: Any, key_of: Any, describe: Any, values: Any) -
         _end_gap(session)
     if _s.to_look:
         _look_at_inputs(session, values())
+        if "kept" not in found:
+            _keep_inputs(session, found, values())
     with _s.lock:
+        now = _clock()
         if not _s.active:
-            _s.busy_from = _clock()
+            _s.busy_from = now
+        if not session.active:
+            session.busy_from, session.is_shared = now, False
         _s.active += 1
         session.active += 1
         if session.active > session.most_active:
             session.most_active = session.active
-        is_shared = session.active > 1
-    return found, is_shared
+        session.is_shared = session.active > 1 or session.is_shared
+    return found
 
 
 @_guarded
-def _leave(session: Any, entered: Any, start: int, end: int, outputs: Any, names: Any) -> Any:
+def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, names: Any) -> Any:
     """After a call that came to its end, whose outputs are a list, or None."""
-    signature, is_shared = entered
     took = end - start
     width = took.bit_length()
     place = (width << 5) | ((took >> (width - 6)) & 31 if width > 6 else took & 31)
     with _s.lock:
         _s.active -= 1
         session.active -= 1
-        if not _s.active:
-            _s.busy_ns += end - _s.busy_from
+        if not session.active:
+            session.busy_ns += end - session.busy_from
+            if not _s.active:
+                _s.busy_ns += end - _s.busy_from
         calls = session.calls = session.calls + 1
         session.total_ns += took
         session.histogram[place] = session.histogram.get(place, 0) + 1
@@ -206,9 +226,8 @@ def _leave(session: Any, entered: Any, start: int, end: int, outputs: Any, names
             session.gaps += 1
             session.gap_ns += start - session.last_end
         session.last_end = end
-        if is_shared or session.active:
+        if session.is_shared:
             session.shared += 1
-            session.shared_ns += took
         else:
             session.alone += 1
             session.alone_ns += took
@@ -227,7 +246,7 @@ def _leave(session: Any, entered: Any, start: int, end: int, outputs: Any, names
         _look_at_outputs(session, signature, outputs, names, end)
     elif end >= _s.next_look_ns:
         _s.to_look, _s.looked_ns = _BURST, 0
-    if session.clocks and end >= session.next_gap_ns:
+    if end >= session.next_gap_ns:
         _begin_gap(session)
 
 
@@ -238,6 +257,8 @@ def _give_up(session: Any) -> Any:
         _s.active -= 1
         session.active -= 1
         session.failed += 1
+        if not session.active:
+            session.busy_ns += _clock() - session.busy_from
         if not _s.active:
             _s.busy_ns += _clock() - _s.busy_from
 
@@ -253,17 +274,19 @@ def _pool_ns(session: Any) -> Any:
 
 def _begin_gap(session: Any) -> None:
     begin = _clock()
-    session.before_gap = (session.calls, _pool_ns(session))
+    session.before_gap = (session.calls, _pool_ns(session), threading.get_ident(), time.thread_time_ns())
     done = _clock()
     session.next_gap_ns = done + 2 * _SHARE * (done - begin)
 
 
 def _end_gap(session: Any) -> None:
-    calls, used = session.before_gap
+    calls, used, thread, worked = session.before_gap
     session.before_gap = None
     if calls == session.calls and not session.active:
         session.looked_gaps += 1
         session.spin_ns += _pool_ns(session) - used
+        if thread == threading.get_ident():
+            session.work_ns += time.thread_time_ns() - worked
 
 
 def _look_at_inputs(session: Any, values: Any) -> None:
@@ -289,6 +312,32 @@ def _look_at_inputs(session: Any, values: Any) -> None:
             key = (*source, name)
             session.links[key] = session.links.get(key, 0) + 1
     _s.looked_ns += _clock() - begin
+
+
+def _keep_inputs(session: Any, signature: Any, values: Any) -> None:
+    """Keep a copy of the inputs of a call, where there is room for it."""
+    signature["kept"] = ""
+    arrays = dict(values)
+    if session.kept >= _MOST_KEPT or not all(hasattr(it, "strides") and it.dtype != object for it in arrays.values()):
+        return
+    size = sum(it.nbytes for it in arrays.values())
+    if size <= _s.budget:
+        _s.budget -= size
+        session.kept += 1
+        signature["kept"] = f"{os.path.basename(_s.file)}-{session.number}-{session.kept}.npz"
+        _s.to_keep.append((signature["kept"], {name: it.copy("C") for name, it in arrays.items()}))
+
+
+def _write_kept() -> None:
+    """Write what is to be kept into files of this user alone."""
+    while _s.to_keep:
+        name, content = _s.to_keep.pop(0)
+        number = os.open(os.path.join(os.path.dirname(_s.file), name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(number, "wb") as file:
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                sys.modules["numpy"].savez(file, **content)
 
 
 def _look_at_outputs(session: Any, signature: Any, outputs: Any, names: Any, end: int) -> None:
@@ -394,7 +443,11 @@ def _opened(session: Any, model: Any, providers: Any, took: int, clocks: Any) ->
         if found is None:
             if len(_s.sessions) >= _MOST_SESSIONS:
                 return None
-            found = _s.sessions[key] = _Session(about)
+            found = _s.sessions[key] = _Session(about, len(_s.sessions))
+            if isinstance(model, (bytes, bytearray)) and len(model) <= _s.budget:
+                _s.budget -= len(model)
+                found.copy = f"{os.path.basename(_s.file)}-{found.number}.onnx"
+                _s.to_keep.append((found.copy, bytes(model)))
         found.opened += 1
         found.open_ns += took
         found.clocks = sorted(clocks) or found.clocks
@@ -636,6 +689,7 @@ def _write() -> None:
         "cores": _cores(), "python": sys.version.split()[0], "argv": sys.argv[:20] if hasattr(sys, "argv") else [],
         "onnxruntime": getattr(module, "__version__", ""), "fault": _s.fault, "sessions": _s.written,
     }  # fmt: skip
+    _write_kept()
     with open(f"{_s.file}.new", "w", encoding="utf-8") as file:
         json.dump(data, file)
     os.replace(f"{_s.file}.new", f"{_s.file}.json")
@@ -647,7 +701,7 @@ def _write() -> None:
 def _keep_writing() -> None:
     before = None
     while _s.file and _s.thread is threading.current_thread():
-        time.sleep(_PERIOD_S)
+        _s.ended.wait(_PERIOD_S)
         known = _s.busy_ns, _s.active, len(_s.sessions), _s.fault
         if known != before:
             before = known
@@ -656,6 +710,7 @@ def _keep_writing() -> None:
 
 def _begin_writing() -> None:
     if _s.thread is None:
+        _s.ended.clear()
         _s.thread = threading.Thread(target=_keep_writing, name="ortbench-watch", daemon=True)
         _s.thread.start()
     _write()
@@ -665,25 +720,29 @@ def _after_fork() -> None:
     """A child has records of its own, and no thread that writes them; sessions that it has from its parent go on."""
     if not _s.file:
         return
-    _s.lock, _s.thread, _s.active, _s.busy_ns = threading.RLock(), None, 0, 0
-    _s.file = _new_file(os.path.dirname(_s.file))
-    _s.began_ns = _clock()
+    _s.lock, _s.thread, _s.ended = threading.RLock(), None, threading.Event()
+    _begin(os.path.dirname(_s.file))
     for it in _s.sessions.values():
-        it.__init__({**it.about, "inherited": True})
-    for number, it in enumerate(_s.sessions.values()):
-        it.number = number
+        it.clocks = []
     if _s.sessions:
         _guarded(_begin_writing)()
 
 
-def _new_file(folder: str) -> str:
-    return os.path.join(folder, f"{os.getpid()}-{time.time_ns()}")
+def _begin(folder: str) -> None:
+    """Begin records anew, with the sessions that are there."""
+    _s.file, _s.began_ns, _s.fault = os.path.join(folder, f"{os.getpid()}-{time.time_ns()}"), _clock(), ""
+    _s.active = _s.busy_ns = 0
+    _s.to_keep, _s.watched, _s.to_look, _s.next_look_ns = [], [], _BURST, 0
+    for it in _s.sessions.values():
+        clocks = it.clocks
+        it.__init__(it.about, it.number)
+        it.clocks = clocks
 
 
-def start(folder: str) -> None:
+def start(folder: str, keep_bytes: int) -> None:
     """Record into a folder from now on, in this process and those that it forks."""
-    _s.file, _s.began_ns, _s.fault, _s.sessions = _new_file(folder), _clock(), "", {}
-    _s.busy_ns = _s.active = 0
+    _begin(folder)
+    _s.budget = keep_bytes
     if not any(isinstance(it, _Finder) for it in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
         if hasattr(os, "register_at_fork"):
@@ -701,10 +760,15 @@ def start(folder: str) -> None:
         _loaded(sys.modules[_TARGET])
 
 
+def is_recording() -> bool:
+    return bool(_s.file)
+
+
 def stop() -> None:
     """Record no longer."""
     _guarded(_write)()
     _s.file, _s.thread = "", None
+    _s.ended.set()
 
 
 def _hand_on() -> None:
@@ -724,7 +788,7 @@ if __name__ == "sitecustomize":
     if os.environ.get(FOLDER):
         try:
             open(os.path.join(os.environ[FOLDER], SEEN), "a").close()
-            start(os.environ[FOLDER])
+            start(os.environ[FOLDER], int(os.environ.get(KEEP) or 0))
         except Exception:  # the program runs, and nothing is recorded
             _s.file = ""
     _hand_on()

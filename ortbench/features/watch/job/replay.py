@@ -1,43 +1,111 @@
-"""Measures sessions of a program again, with the shapes and settings that they had there: what their copies take."""
+"""Measures sessions of a program again: what each change that would save something there saves of a call."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
 from ortbench.core.errors import OrtbenchError, one_line
-from ortbench.features.watch.analysis import WatchedSession
-from ortbench.jobs.measuring import measure
-from ortbench.model.modes import CPU, DEVICE
-from ortbench.plan.options import RawOptions
+from ortbench.core.stats import sign_test_interval
+from ortbench.features.watch.analysis import Change, WatchedSession
+from ortbench.measure.process import Client
 from ortbench.plan.plan_builder import plan_of
 
-MOST, MODE_S = 3, 3.0  # sessions that are measured again, and for how long each mode: 20 s with all that is around it
+MOST, BUDGET_S, EACH_S = 3, 12.0, 4.0  # sessions unless all are wanted; for all calls; for those of a change
+_LEVELS = {
+    "ORT_DISABLE_ALL": "disable",
+    "ORT_ENABLE_BASIC": "basic",
+    "ORT_ENABLE_EXTENDED": "extended",
+    "ORT_ENABLE_LAYOUT": "layout",
+}
 
 
-def replayable(session: WatchedSession) -> bool:
-    """Whether there is something to learn: copies between host and device, and a file to open."""
-    return bool(session.about["model"] and session.bytes_per_call)
+def problem(session: WatchedSession) -> str:
+    """Why a session cannot be measured again; empty where it can."""
+    if not session.path:
+        return "its model was given as bytes, and was not kept"
+    if session.binding or any(it[1] not in ("array", "list", "tuple") for it in _signature(session)["inputs"]):
+        return "the program calls it with IO binding or OrtValues"
+    return ""
 
 
-def replay(session: WatchedSession, library: str | None) -> None:
-    """Put what a session's calls take in other modes into it, or why that could not be measured."""
-    signature = max(session.signatures, key=lambda it: int(it["ns"]))
-    given: RawOptions = {
-        "ep": session.about["got"][0],
-        "mode": (CPU, DEVICE),
-        "shape": {row[0]: tuple(row[3]) for row in signature["inputs"] if row[3]},
-        "duration": MODE_S,
-    }
-    if library is not None:
-        given = {**given, "ep-library": library}
-    if (threads := int(session.about["options"]["intra_op_num_threads"] or 0)) > 0:
-        given = {**given, "intra-op-threads": threads}
-    try:
-        result = measure([plan_of(session.about["model"], given)], None, quiet=True).result
-    except OrtbenchError as error:
-        session.replay = {"failed": one_line(error)}
+def _signature(session: WatchedSession) -> dict[str, Any]:
+    """The one that its calls spend most time with."""
+    return max(session.signatures, key=lambda it: int(it["ns"]))
+
+
+def inputs_of(session: WatchedSession) -> str:
+    """The file that the recorder kept of it; empty where there is none."""
+    return str(_signature(session).get("kept", ""))
+
+
+def replay(
+    session: WatchedSession, changes: Sequence[Change], inputs: Path | None, library: str | None, budget_s: float
+) -> None:
+    """Put what each change saves of a session's calls into it, or why that could not be measured."""
+    if why := problem(session):
+        session.replay = {json.dumps(it): {"failed": why} for it in changes}
         return
-    session.replay = {}
-    for case in result.cases:
-        if case.mode == CPU:
-            session.replay["cpu_tensors_ns"] = case.median("latency")
-        else:
-            session.replay |= {f"{phase}_ns": case.median(phase) for phase in ("h2d", "inference", "d2h")}
+    counts = session.counts
+    try:
+        plan = plan_of(session.path, _options(session, inputs, library))
+        request = plan.worker_request()
+        with Client(plan.timeout_s) as client:
+            answer = client.ask(
+                "watch_replay",
+                **{key: request[key] for key in ("model", "target", "inputs")},
+                outputs=[*session.outputs],
+                changes=changes,
+                gap_ns=counts["gap_ns"] // max(counts["gaps"], 1),
+                work_ns=counts["work_ns"] // max(counts["looked_gaps"], 1),
+                budget_s=min(budget_s, EACH_S * (len(changes) + 1)),
+            )
+    except OrtbenchError as error:
+        session.replay = {json.dumps(it): {"failed": one_line(error)} for it in changes}
+        return
+    columns = iter(range(1, len(changes) + 1))
+    for change, failed in zip(changes, answer["failed"], strict=True):
+        session.replay[json.dumps(change)] = {"failed": failed} if failed else _savings(answer["rounds"], next(columns))
+
+
+def _savings(rounds: Sequence[Sequence[Sequence[float]]], column: int) -> dict[str, Any]:
+    """What calls of a column take less than those of the first, in wall and CPU time, with 95 % intervals."""
+    values: dict[str, Any] = {"call_ns": median(it[0][0] for it in rounds)}
+    for place, name in enumerate(("ns", "cpu_ns")):
+        differences = [it[0][place] - it[column][place] for it in rounds]
+        middle = median(differences)
+        values[name] = [middle, *(sign_test_interval(differences) or (min(differences), max(differences)))]
+    return values
+
+
+def _options(session: WatchedSession, inputs: Path | None, library: str | None) -> dict[str, Any]:
+    """The session as options of ortbench."""
+    about: Mapping[str, Any] = session.about
+    options = about["options"]
+    given: dict[str, Any] = {
+        "ep": about["got"][0],
+        "session-config": dict(about["entries"]),
+        "opt-level": _LEVELS.get(options["graph_optimization_level"], "all"),
+        "execution-mode": "parallel" if options["execution_mode"] == "ORT_PARALLEL" else "sequential",
+    }
+    if inputs is not None:
+        given |= {"input": str(inputs)}
+    else:
+        given |= {"shape": {row[0]: tuple(row[3]) for row in _signature(session)["inputs"] if row[3]}}
+    if library is not None:
+        given |= {"ep-library": library}
+    for option, name in (("intra-op-threads", "intra_op_num_threads"), ("inter-op-threads", "inter_op_num_threads")):
+        if (threads := int(options[name] or 0)) > 0:
+            given |= {option: threads}
+    return given
+
+
+def code_line(session: WatchedSession, inputs: Path | None, library: str | None) -> str:
+    """The command that writes a program whose inputs and outputs stay on the device."""
+    more = "".join(
+        f" {option} {it}" for option, it in (("--ep-library", library), ("--input", inputs)) if it is not None
+    )
+    return f"ortbench code {session.path} --ep {session.about['got'][0]} --mode device-resident{more}"

@@ -30,7 +30,7 @@ from ortbench.measure.folder import new_folder, with_time
 from ortbench.plan.plan import OutputOptions
 
 if TYPE_CHECKING:
-    from ortbench.features.watch.analysis import WatchedSession
+    from ortbench.features.watch.analysis import Watched
 
 # Of these the program gets those that only this process has had; a terminal sends Ctrl-C to both.
 _HANDED_ON = [getattr(signal, it) for it in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, it)]
@@ -41,6 +41,7 @@ def watch(
     command: Sequence[str],
     duration_s: float | None,
     with_replay: bool | None,
+    keep_bytes: int,
     library: str | None,
     wanted: OutputOptions,
 ) -> int:
@@ -51,29 +52,23 @@ def watch(
         records.mkdir()
         (Path(place) / "shim").mkdir()
         shutil.copyfile(shim.__file__, Path(place) / "shim" / "sitecustomize.py")
-        began, throttled = time.perf_counter_ns(), _throttled_ns()
-        code, cpu_ns = _run(command, _environment(Path(place) / "shim", records), duration_s)
-        wall_ns = time.perf_counter_ns() - began
+        began, throttled = time.perf_counter_ns(), throttled_ns()
+        code, cpu_ns = _run(command, _environment(Path(place) / "shim", records, keep_bytes), duration_s)
+        program = read_program(records, command, code, time.perf_counter_ns() - began, cpu_ns, throttled)
 
-        from ortbench.features.watch.analysis import Watched, merge_sessions
         from ortbench.features.watch.facts import watch_facts, worth_changing
         from ortbench.features.watch.report import build, nothing_seen
 
-        processes = read_records(records)
-        program = Watched(
-            [*command], code, wall_ns, cpu_ns, usable_cores() or 1, core_limit(), _throttled_ns() - throttled,
-            (records / shim.SEEN).exists(), processes, merge_sessions(processes),
-        )  # fmt: skip
         if why := nothing_seen(program):
             complain(f"nothing could be seen: {why}")
             return code
         signals.defer_signals()  # from here on there is a folder, and soon something in it
-        _replay(program.sessions, with_replay, library, wanted.quiet)
-        facts = watch_facts(program)
         folder = new_folder(wanted.out, with_time("watch", _name_of(command)))
-        content = text(_data(program, facts))
+        code_line = replay_sessions(program, with_replay, records, folder, library, wanted.quiet)
+        facts = watch_facts(program)
+        content = text(as_data(program, facts))
         write_or_note(folder / "result.json", content)
-        report = build(program, worth_changing(facts), str(folder))
+        report = build(program, worth_changing(facts), str(folder), code_line)
         from ortbench.report.markdown import markdown
 
         write_or_note(folder / "table.md", markdown(report))
@@ -82,16 +77,51 @@ def watch(
     return code
 
 
-def _replay(sessions: Sequence[WatchedSession], wanted: bool | None, library: str | None, quiet: bool) -> None:
-    """Measure those again whose copies could be saved: all where that is wanted, else a few where it takes little time."""
-    if wanted is False:
-        return
-    from ortbench.features.watch.job.replay import MOST, replay, replayable
+def read_program(
+    records: Path, command: Sequence[str], code: int, wall_ns: int, cpu_ns: int, throttled_before_ns: int
+) -> Watched:
+    """What was recorded of a program that has ended."""
+    from ortbench.features.watch.analysis import Watched, merge_sessions
 
-    for session in [it for it in sessions if replayable(it)][: None if wanted else MOST]:
-        if not quiet:
-            print(f"measuring {session.name} again …", file=sys.stderr)
-        replay(session, library)
+    processes = read_records(records)
+    return Watched(
+        [*command], code, wall_ns, cpu_ns, usable_cores() or 1, core_limit(), throttled_ns() - throttled_before_ns,
+        (records / shim.SEEN).exists(), processes, merge_sessions(processes),
+    )  # fmt: skip
+
+
+def replay_sessions(
+    program: Watched, wanted: bool | None, records: Path, folder: Path, library: str | None, quiet: bool
+) -> str:
+    """Measure the changes of all sessions where that is wanted, else of a few where it takes little time; the command that writes the
+    program of a change, where there is one."""
+    if wanted is False:
+        return ""
+    from ortbench.features.watch.analysis import changes_of
+    from ortbench.features.watch.job.replay import BUDGET_S, EACH_S, MOST, code_line, inputs_of, problem, replay
+
+    line = ""
+    changes = [*changes_of(program).items()][: None if wanted else MOST]
+    budget_s = EACH_S * 10 if wanted else BUDGET_S / max(len(changes), 1)
+    for number, (name, own) in enumerate(changes, 1):
+        session = next(it for it in program.sessions if it.name == name)
+        if session.path and not Path(session.path).is_absolute():
+            session.path = str(_keep(records / session.path, folder / f"model-{number}.onnx") or "")
+        inputs = None
+        if not problem(session):
+            if not quiet:
+                print(f"measuring {name} again …", file=sys.stderr)
+            if kept := inputs_of(session):
+                inputs = _keep(records / kept, folder / f"inputs-{number}.npz")
+        replay(session, own, inputs, library, budget_s)
+        if not line and session.path and not session.is_on_cpu:
+            line = code_line(session, inputs, library)
+    return line
+
+
+def _keep(file: Path, place: Path) -> Path | None:
+    """Move a file that the recorder wrote, with its mode."""
+    return Path(shutil.move(file, place)) if file.exists() else None
 
 
 def _name_of(command: Sequence[str]) -> str:
@@ -101,11 +131,16 @@ def _name_of(command: Sequence[str]) -> str:
     return Path((*words, "python")[0]).stem[:40] or "program"
 
 
-def _environment(own: Path, records: Path) -> dict[str, str]:
+def _environment(own: Path, records: Path, keep_bytes: int) -> dict[str, str]:
     """That of the program: the recorder stands first on Python's path."""
     given = given_variables()
     path = given.get("PYTHONPATH", "")
-    return {**given, "PYTHONPATH": os.pathsep.join([str(own), *filter(None, [path])]), shim.FOLDER: str(records)}
+    return {
+        **given,
+        "PYTHONPATH": os.pathsep.join([str(own), *filter(None, [path])]),
+        shim.FOLDER: str(records),
+        shim.KEEP: str(keep_bytes),
+    }
 
 
 def _run(command: Sequence[str], environment: dict[str, str], duration_s: float | None) -> tuple[int, int]:
@@ -151,7 +186,7 @@ def _handing_on(program: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _throttled_ns() -> int:
+def throttled_ns() -> int:
     """For how long the quota of its container has stopped this process's group."""
     for group in control_groups():
         for line in (read_text(group / "cpu.stat") or "").splitlines():
@@ -169,7 +204,7 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda it: it["began_ns"])
 
 
-def _data(program: Any, facts: Sequence[Any]) -> dict[str, Any]:
+def as_data(program: Any, facts: Sequence[Any]) -> dict[str, Any]:
     from datetime import datetime
 
     from ortbench.facts.fact import record
@@ -192,6 +227,8 @@ def _data(program: Any, facts: Sequence[Any]) -> dict[str, Any]:
 def _session(session: Any) -> dict[str, Any]:
     own = {**asdict(session), "links": [[*key, count] for key, count in session.links.items()]}
     own["histogram"] = sorted(session.histogram.items())
+    own["signatures"] = [{key: value for key, value in it.items() if key != "kept"} for it in session.signatures]
+    own["path"] = session.path if Path(session.path).is_absolute() else ""  # else it is gone
     return {
         **own,
         "median_ns": session.percentile(0.5),
