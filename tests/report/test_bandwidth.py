@@ -470,6 +470,8 @@ def test_a_sweep_of_another_machine_is_used_only_where_it_is_named(tmp_path: Pat
         sweep.environment.pop("host_id")
         if host is not None:
             sweep.environment["host_id"] = host
+        else:
+            del result.environment["host_id"]
         folder = put(tmp_path / str(number) / "sweep", sweep)
         attach([result], folder.parent, None)
         assert result.link is None

@@ -139,6 +139,10 @@ def test_a_live_gate_has_the_baselines_chain(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, text).values()
     assert len(job.plans) == 1
     assert (job.limits.max_cpu_nodes, job.limits.max_regression) == (0, None)
+    # As a default a chain is the baseline of chains alone.
+    model = '[[bench]]\nmodel = "a.onnx"\nep = "cpu"\n'
+    text = f'[defaults]\ngate = {{baseline-chain = "three.toml"}}\n{BENCH}{model}{model}shapes = [{{name = "load", concurrency = 2}}]'
+    assert [len(job.plans) for job in jobs(tmp_path, text).values()] == [2, 1, 1]
 
 
 def test_a_changed_chain_is_measured_again(tmp_path: Path) -> None:

@@ -141,10 +141,10 @@ class CopyConfiguration(Configuration):
             raise BenchmarkFailed(f"no copy can be measured: {left_out}")
         series = [Copies(way, case, [], []) for case in cases for way in DIRECTIONS]
         self._series = {it.name: it for it in series}
-        kinds = [kind for kind in wanted if wanted[kind]]
+        kinds = [*dict.fromkeys(map(memory_of, cases))]
         self.result.axes = [
             {"name": "memory", "unit": "", "values": [*kinds]},
-            {"name": "size", "unit": "B", "values": [*sorted({size for kind in kinds for size in wanted[kind]})]},
+            {"name": "size", "unit": "B", "values": sorted({*map(size_of, cases)})},
         ]
         for kind in kinds:
             self._verify(kind, progress)
