@@ -18,6 +18,7 @@ from ortbench.analysis.outputs import doubt
 from ortbench.analysis.point_blocks import FEWEST_BLOCKS
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, per_s, times
+from ortbench.facts.sentences import in_order
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import LATENCY, SIZE, figure, metric
 from ortbench.model.modes import ALL_MODES, HOST_ACCESSIBLE, WHOLE_START, is_rate, mode_of
@@ -269,13 +270,12 @@ def lacking_facts(results: Sequence[Result], names: Sequence[str], found: Sequen
     if few is None:
         yield Fact("few-blocks", "load", "", {"needed": FEWEST_BLOCKS})
         return
-    commands: set[str] = set()  # each is said once, and one for all results with so many blocks
-    for count in dict.fromkeys(count for count, _ in few.values()):
+    facts = []
+    for count in sorted({count for count, _ in few.values()}):  # what has the fewest is measured longest
         numbers = [number for number, (own, _) in few.items() if own == count]
         values: Values = {"configurations": [names[it] for it in numbers], "blocks": count, "needed": PARTS}
-        more = few[numbers[0]][1]
-        yield Fact("few-blocks", "several" if numbers[1:] else "one", "", values, "" if more in commands else more)
-        commands.add(more)
+        facts.append(Fact("few-blocks", "several" if numbers[1:] else "one", "", values, few[numbers[0]][1]))
+    yield from in_order(facts)
 
 
 def between_runs_facts(results: Sequence[Result], found: Sequence[Row]) -> Iterator[Fact]:

@@ -16,16 +16,12 @@ from ortbench.model.result import RUN, Result
 Rule = Callable[[Result], Iterator[Fact]]
 
 _EACH: tuple[Rule, ...] = (shared.noise_facts, shared.doubt_facts, shared.placement_facts, shared.node_facts)
-# The rules of each kind's own figures.
-_OF_INFERENCES: tuple[Rule, ...] = (shared.host_facts,)
-_OF_KINDS: dict[str, tuple[Rule, ...]] = {
-    RUN: (run_facts, *_OF_INFERENCES),
-}
 
 
 def _kind_rules(kind: str) -> tuple[Rule, ...]:
+    """The rules of a kind's own figures."""
     of_feature = part_of(kind, "facts", "kind_facts")
-    return _OF_KINDS.get(kind, ()) if of_feature is None else (of_feature,)
+    return (of_feature,) if of_feature else (run_facts, shared.host_facts) if kind == RUN else ()
 
 
 def put_findings(result: Result) -> None:

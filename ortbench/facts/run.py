@@ -25,7 +25,7 @@ from ortbench.analysis.feedback_pairs import suggested
 from ortbench.analysis.findings.program import carried_out, how_to_write, lever, loop_command
 from ortbench.analysis.residency import COPIED, UNCLEAR, handing_on, is_on_host, once_ns
 from ortbench.core.stats import Value
-from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, per_s, share, times
+from ortbench.facts.fact import Fact, Quantity, Values, latency, ns, per_s, share, times
 from ortbench.facts.speedups import residency_verdict, speedup_facts
 from ortbench.model.modes import (
     COPY_SHARE,
@@ -57,8 +57,6 @@ def run_facts(result: Result) -> Iterator[Fact]:
     yield from _pinned(result)
     yield from _pipeline(result)
     yield from _checks(result)
-    if not is_on_host(result):
-        yield from _link(result)
     yield from _step(result)
 
 
@@ -171,16 +169,9 @@ def _slower(result: Result) -> Iterator[Fact]:
             yield Fact("slower-mode", "slower", case.mode, values)
 
 
-def _of_figure(result: Result, figure: str) -> Iterator[Case]:
-    """The modes with a figure of a kind that are ok and were measured."""
-    for name, mode in MODES.items():
-        if mode.figure == figure and (case := result.case(name)) is not None and case.value(THROUGHPUT) is not None:
-            yield case
-
-
 def _pipeline(result: Result) -> Iterator[Fact]:
-    for case in _of_figure(result, PER_ITEM):
-        if case.pipeline is None:
+    for case in filter(None, (result.case(it.name) for it in MODES.values() if it.figure == PER_ITEM)):
+        if case.pipeline is None or case.value(THROUGHPUT) is None:
             continue
         values: Values = {"rate": per_s(case.value(THROUGHPUT) or 0), "depth": case.pipeline["depth"]}
         hidden = case.metrics.get(HIDDEN_SHARE)
@@ -228,28 +219,6 @@ def _checks(result: Result) -> Iterator[Fact]:
             if case.status == OK and check is not None and case.median(LATENCY) is not None:
                 verdict = "verified" if check["verdict"] == "passed" else "not-verified"
                 yield Fact(name.replace("_", "-"), verdict, case.mode, {"how": str(check.get("how"))})
-
-
-# The link
-
-_STALE = 1.2  # copies this much faster than a bandwidth curve's say that it no longer holds
-
-
-def _link(result: Result) -> Iterator[Fact]:
-    """Copies that are faster than a bandwidth curve says that they can be."""
-    if result.link is None:
-        return
-    for mode, ways in result.link.get("shares", {}).items():
-        for way, it in ways.items():
-            if (
-                way == "both" or it["of_sweep"] <= _STALE
-            ):  # both, of `cpu-tensors`, are derived with what else session.run does
-                continue
-            values: Values = {
-                "way": way.upper(), "bytes": bytes_of(it["bytes"]), "rate": bytes_of(it["bytes"] / it["took_ns"] * 1e9),
-                "of_curve": share(it["of_sweep"]), "of_peak": share(it["of_peak"]),
-            }  # fmt: skip
-            yield Fact("link", "stale", mode, values)
 
 
 def _step(result: Result) -> Iterator[Fact]:

@@ -216,8 +216,6 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("external", "not-verified"): Sentence("{mode} may copy another library's memory: {how}.", "do not rely on zero-copy", _COST, "unclear", "inputs"),
     ("graph", "verified"): Sentence("{mode} replays a captured graph: {how}.", "nothing", _DETAIL, "", "tune"),
     ("graph", "not-verified"): Sentence("Replays of {mode} are not verified to read new inputs: {how}.", "check outputs before you use --cuda-graph", _COST, "unclear", "tune"),
-    # the link and the GPU
-    ("link", "stale"): Sentence("{way} copies in {mode} are faster than the bandwidth curve: {of_curve}.", "ortbench bandwidth measures a new one", _DETAIL, "unclear", "copies"),
     # the host
     ("host-bound", "gpu-waits"): Sentence("The GPU computes for {share} of an inference with {mode}; the rest it waits for the host.", "--cuda-graph, or a larger batch", _GAIN, "", "resources"),
     ("host-bound", "enqueues"): Sentence("{mode} is host-bound: the host enqueues for {share} of an inference.", "--cuda-graph, or a larger batch", _GAIN, "", "resources"),
@@ -233,7 +231,6 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("best-configuration", "same"): Sentence("The {what} with {mode} is the same within {margin} in all configurations, {value}.", "keep the first", _ANSWER, "", "tune"),
     ("best-configuration", "none"): Sentence("No configuration has a lower {what} than {configuration} with {mode}: {configuration} takes at most {most} as much.", "keep the first", _ANSWER, "", "tune"),
     ("best-configuration", "open"): Sentence("Cannot tell whether {other} has a lower {what} than {configuration} with {mode}: {ratio:ci}.", LONGER, _ANSWER, "unclear", "noise"),
-    ("best-configuration", "few-samples"): Sentence("Too few blocks to tell whether {other} has a lower {what} than {configuration} with {mode}.", LONGER, _ANSWER, "unclear", "noise"),
     ("best-configuration", "noise"): Sentence("The machine was too busy to tell whether {other} has a lower {what} than {configuration} with {mode}.", WAIT, _ANSWER, "unclear", "noise"),
     ("fastest-ep", "faster"): Sentence("{model}: {ep} with {mode} is {ratio:ci} as fast as {other} with {other_mode}.", "use that EP", _ANSWER, "good", "choose-ep"),
     ("fastest-ep", "far"): Sentence("{model}: {ep} with {mode} is {ratio} as fast as {other} with {other_mode}, each inference at least {times}×.", "use that EP", _ANSWER, "good", "choose-ep"),

@@ -270,11 +270,6 @@ def cell(case: Case, key: str) -> str:
     return NOTHING if value is None else known_or_plain(key).unit.text(value)
 
 
-def cells(case: Case, keys: Iterable[str]) -> list[str]:
-    """The cells of metrics that are one number each."""
-    return [cell(case, key) for key in keys]
-
-
 def has_items(results: Sequence[Result]) -> bool:
     """Whether one of them has several items, so that there is something to show."""
     return any(is_batch(result.items) for result in results)

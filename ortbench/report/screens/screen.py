@@ -5,7 +5,7 @@ Everything else is in the whole report, which ``--verbose`` prints and ``table.m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ortbench.analysis.findings.finding import Weight
@@ -20,20 +20,17 @@ from ortbench.facts.findings import facts_of, shown
 from ortbench.facts.sentences import sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, LATENCY
-from ortbench.model.result import OK, Case, Result, not_ok
+from ortbench.model.result import OK, Case, Result
 from ortbench.report.case_table import Own
 from ortbench.report.model import (
-    BAD,
     NOTHING,
-    UNCLEAR,
     Heading,
-    Note,
     Paragraph,
     Report,
     SavedIn,
     Table,
 )
-from ortbench.report.phrases import SYNC, device_name, eps, processes_in, result_name
+from ortbench.report.phrases import SYNC, device_name, eps, not_measured, processes_in, result_name, warnings
 from ortbench.report.run import mode_table
 from ortbench.report.screens.brief import HEIGHT, Content, fit
 from ortbench.report.screens.narrow import narrowed
@@ -51,7 +48,7 @@ def screen(result: Result, folder: str | None, height: int = HEIGHT) -> Report:
         shown([it for it in facts if sentence_of(it).weight is Weight.DOUBT]),
         tables_of(result),
         findings,
-        [*_unmeasured(result), *_warnings(result)],
+        [*not_measured(result), *warnings(result, {"cpu-nodes"})],
         [Paragraph(_checked(result)), SavedIn(folder)],
         [*(it.mode for it in told[:1]), CPU, *(it.mode for it in told[1:])],
     )
@@ -85,18 +82,6 @@ def input_shapes(result: Result) -> str:
 
 def _shape(shape: list[int] | None) -> str:
     return "?" if shape is None else "x".join(map(str, shape)) or "scalar"
-
-
-def _unmeasured(result: Result) -> Iterator[Note]:
-    for modes, status, reason in not_ok(result.cases):
-        tone = BAD if status == "failed" else UNCLEAR
-        yield Note(f"{modes} {status.replace('_', ' ')}: {reason}", "✗" if tone == BAD else "–", tone)
-
-
-def _warnings(result: Result) -> Iterator[Note]:
-    for it in result.warnings:
-        if it["code"] != "cpu-nodes":
-            yield Note(f"warning: {it['message']}", "!", UNCLEAR)
 
 
 def _checked(result: Result) -> str:
