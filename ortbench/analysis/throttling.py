@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 from ortbench.analysis.comparing.pairs import ROUNDS, block_spans, taken_blocks
-from ortbench.core.safe_text import first_of
 from ortbench.model.result import OK, Case
 from ortbench.model.schema import GpuReading, Throttled
 
@@ -130,24 +129,8 @@ def leave_out(case: Case, rounds: Collection[int]) -> None:
 
 def sentence(found: Throttled, decided: bool = False) -> str:
     """What a reader should know of it; a gate that was `decided` rests on all rounds, so none is left out."""
-    count, of = len(found["rounds"]), found["of"]
-    said = f"the GPU was throttled by {', '.join(found['reasons'])} in {_ranges(found['rounds'])} ({count} of {of})"
+    said = f"the GPU was throttled by {', '.join(found['reasons'])} in {len(found['rounds'])} of {found['of']} rounds"
     if found["left_out"]:
         return f"{said}: left out of all figures, kept in the result"
     why = "as the gate was decided by all rounds" if decided else "too few are left without"
     return f"{said}: all figures have them, {why}"
-
-
-_SHOWN = 4  # ranges of rounds
-
-
-def _ranges(rounds: Sequence[int]) -> str:
-    """Round numbers in words: ``rounds 3–5, 9``."""
-    runs: list[list[int]] = []
-    for number in rounds:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    spans = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
-    return f"round{'' if len(rounds) == 1 else 's'} {first_of(spans, _SHOWN, 'more spans')}"

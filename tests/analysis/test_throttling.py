@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.throttling import leave_out, sentence, throttled
+from ortbench.analysis.throttling import leave_out, throttled
 from ortbench.model.result import Case
-from ortbench.model.schema import GpuReading, Throttled
+from ortbench.model.schema import GpuReading
 from tests.expect import there
 from tests.results import broken
 
@@ -86,17 +86,3 @@ def test_rounds_stay_where_too_few_are_left_without_them() -> None:
     # A mode that failed early is none that has to have enough.
     some = there(throttled(held, [lane("cpu-tensors", 11), broken("device-tensors", latency={0: [1]})]))
     assert some["left_out"] is True
-
-
-def test_it_is_said_in_a_sentence() -> None:
-    for rounds, left_out, said in [
-        ([4], True, "in round 4 (1 of 40): left out of all figures, kept in the result"),
-        ([4, 5, 6, 9], True, "in rounds 4–6, 9 (4 of 40): left out of all figures, kept in the result"),
-        ([1, 3, 5, 7, 9, 11], False, "in rounds 1, 3, 5, 7 and 2 more spans (6 of 40): all figures have them, too few are left without"),
-    ]:  # fmt: skip
-        reasons = ["the power cap", "the power brake"]
-        found: Throttled = {"rounds": rounds, "of": 40, "reasons": reasons, "left_out": left_out}
-        assert sentence(found) == f"the GPU was throttled by the power cap, the power brake {said}"
-    found = {"rounds": [4], "of": 40, "reasons": ["the power cap"], "left_out": False}
-    said = "in round 4 (1 of 40): all figures have them, as the gate was decided by all rounds"
-    assert sentence(found, decided=True) == f"the GPU was throttled by the power cap {said}"

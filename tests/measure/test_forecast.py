@@ -24,28 +24,39 @@ class Clock:
         return self.now
 
 
-def test_the_first_word_holds_the_whole_way() -> None:
-    forecast = Forecast(Loop(duration_s=5.0), configurations=1, modes=4, clock=Clock())
-    assert 20 < forecast.left_s() < 25
+AGREED, LONG, LOAD = Loop(until_agreed=True), Loop(duration_s=10.0), 5.0  # s that a load says a mode takes
+Event = tuple[Any, ...]  # a method and what it is given, or the time
 
 
-def test_processes_that_are_to_agree_take_no_longer_than_five_do() -> None:
-    fast, slow = (Forecast(Loop(until_agreed=True), configurations=1, modes=4, clock=Clock()) for _ in range(2))
-    fast.begin("open")
-    fast.know_first(0, 0.01)
-    assert 10 < fast.left_s() < 15
-    slow.begin("open")
-    slow.know_first(0, 0.5)
-    assert 22 < slow.left_s() < 50
-
-
-def test_processes_that_are_to_agree_start_as_slowly_as_the_first() -> None:
+@pytest.mark.parametrize(
+    ("loop", "modes", "events", "least", "most"),
+    [
+        (Loop(duration_s=5.0), 4, [], 20, 25),  # the first word holds the whole way
+        (Loop(duration_s=1.0), 4, [("begin", "open"), ("know_first", 0, 2.0)], 80, 120),  # a slow model takes longer than its duration
+        (Loop(iterations=100), 2, [("know_first", 0, 0.1), ("begin", "measure")], 20, 35),
+        (AGREED, 4, [("begin", "open"), ("know_first", 0, 0.01)], 10, 15),  # no longer than five processes do
+        (AGREED, 4, [("begin", "open"), ("know_first", 0, 0.5)], 22, 50),
+        (AGREED, 4, [("begin", "open"), (4.0,), ("begin", "prepare")], 22, 26),  # which start as slowly as the first
+        # The measurement tells itself how long it takes; within a long block the time that is left goes down.
+        (LONG, 1, [("begin", "measure"), (4.0,), ("know_share", 0.25)], 12.09, 12.11),
+        (LONG, 1, [("begin", "measure"), (4.0,), ("know_share", 0.25), (7.0,)], 9.09, 9.11),
+        (LONG, 1, [("begin", "measure"), (4.0,), ("know_share", 0.25), (30.0,)], 0.09, 0.11),
+        (LOAD, 4, [], 20, 25),
+        (LOAD, 4, [("begin", "open"), ("know_modes", 1)], 5, 7),  # of modes that the opened model leaves
+    ],
+)  # fmt: skip
+def test_how_long_it_takes(loop: Loop | float, modes: int, events: list[Event], least: float, most: float) -> None:
     clock = Clock()
-    forecast = Forecast(Loop(until_agreed=True), configurations=1, modes=4, clock=clock)
-    forecast.begin("open")
-    clock.now = 4.0
-    forecast.begin("prepare")
-    assert 4 * 4 + 6 < forecast.left_s() < 4 * 4 + 10
+    if isinstance(loop, Loop):
+        forecast = Forecast(loop, configurations=1, modes=modes, clock=clock)
+    else:
+        forecast = Forecast(Loop(), 1, modes, clock, measuring_s=lambda _, count: loop * count)
+    for first, *rest in events:
+        if isinstance(first, float):
+            clock.now = first
+        else:
+            getattr(forecast, first)(*rest)
+    assert least < forecast.left_s() < most
 
 
 def test_stretches_for_energy_are_to_come_until_they_begin() -> None:
@@ -75,22 +86,6 @@ def test_it_never_says_more_while_nothing_new_is_known(run_s: float) -> None:
     assert said[-1] <= 0.1 + 2 * run_s
 
 
-def test_a_slow_model_takes_longer_than_its_duration() -> None:
-    forecast = Forecast(Loop(duration_s=1.0), configurations=1, modes=4, clock=Clock())
-    forecast.begin("open")
-    forecast.know_first(0, 2.0)
-    assert 80 < forecast.left_s() < 120
-
-
-def test_the_measurement_tells_itself_how_long_it_takes() -> None:
-    clock = Clock()
-    forecast = Forecast(Loop(duration_s=10.0), configurations=1, modes=1, clock=clock)
-    forecast.begin("measure")
-    clock.now = 4.0
-    forecast.know_share(0.25)
-    assert forecast.left_s() == pytest.approx(12.0 + 0.1)
-
-
 def test_a_load_says_itself_how_long_its_blocks_take() -> None:
     clock = Clock()
     forecast = Forecast(
@@ -107,33 +102,6 @@ def test_a_load_says_itself_how_long_its_blocks_take() -> None:
     assert forecast.left_s() == pytest.approx(to_come)
     forecast.know_left(4.0)
     assert forecast.left_s() == pytest.approx(to_come + 4.0)
-
-
-def test_a_load_forecasts_only_modes_that_the_opened_model_leaves() -> None:
-    forecast = Forecast(Loop(), configurations=1, modes=4, clock=Clock(), measuring_s=lambda _, modes: 5.0 * modes)
-    assert 20 < forecast.left_s() < 25
-    forecast.begin("open")
-    forecast.know_modes(1)
-    assert 5 < forecast.left_s() < 7
-
-
-def test_iterations_are_as_long_as_their_runs() -> None:
-    forecast = Forecast(Loop(iterations=100), configurations=1, modes=2, clock=Clock())
-    forecast.know_first(0, 0.1)
-    forecast.begin("measure")
-    assert 20 < forecast.left_s() < 35
-
-
-def test_within_a_long_block_the_time_left_goes_down() -> None:
-    clock = Clock()
-    forecast = Forecast(Loop(duration_s=10.0), configurations=1, modes=1, clock=clock)
-    forecast.begin("measure")
-    clock.now = 4.0
-    forecast.know_share(0.25)
-    clock.now = 7.0
-    assert forecast.left_s() == pytest.approx(9.0 + 0.1)
-    clock.now = 30.0
-    assert forecast.left_s() == pytest.approx(0.1)
 
 
 def test_a_warm_inference_tells_more_than_the_first_one() -> None:

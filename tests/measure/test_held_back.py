@@ -15,7 +15,7 @@ from ortbench.plan.plan import Plan
 from tests.results import measured, nvidia_result, result_of, steady
 
 MS = 1_000_000
-SAID = "the GPU was throttled by the power cap in rounds 2–4 (3 of 12)"
+SAID = "the GPU was throttled by the power cap in 3 of 12 rounds"
 
 
 def result(mode: str, on_nvidia: bool = True) -> Result:
@@ -94,7 +94,7 @@ def test_rounds_that_stay_are_warned_of_as_the_cards_state(
     if len(held) == 12:  # then there are no others
         assert [code for code, _ in warnings] == ["gpu-state"]
     else:
-        assert warnings[-1][1] == (said or "the GPU was throttled by the power cap in rounds 2–6 (5 of 12): all figures have "
+        assert warnings[-1][1] == (said or "the GPU was throttled by the power cap in 5 of 12 rounds: all figures have "
                                    "them, too few are left without")  # fmt: skip
 
 

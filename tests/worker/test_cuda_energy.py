@@ -141,7 +141,9 @@ def test_rounds_held_back_in_a_known_time_are_left_out(software_cuda: tuple[str,
     assert case["metrics"]["latency"]["n"] == len(case["samples"]["latency"])
     (warning,) = result["warnings"]
     assert warning["code"] == "throttled"
-    assert warning["message"].endswith(f"({len(found['rounds'])} of 50): left out of all figures, kept in the result")
+    assert warning["message"].endswith(
+        f" in {len(found['rounds'])} of 50 rounds: left out of all figures, kept in the result"
+    )
     # No block that is in the figures began before a reading that says that the card is free again.
     held = [it["at_ns"] for it in result["environment"]["gpu_readings"] if it["reasons"]]
     assert all(start > max(held) for _, _, start in case["blocks"]["latency"])

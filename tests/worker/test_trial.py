@@ -151,10 +151,10 @@ def said(path: Path, *arguments: object, command: str = "run", code: int = 0) ->
 QUICKLY = ("--iterations", 2, "--warmup", 1)
 BRIEFLY = ("--duration", 0.2, "--max-regression", "100%")  # a gate
 SENTENCES = {
-    "counts": "the size of out depends on the values of the inputs: bound without a shape",
-    "first k": "the sizes of out and at depend on the values of the inputs: bound without a shape",
-    "rank": "the model declares out as 1xn and gives 5x4: bound without a shape",
-    "an input": "x is an input that the model passes through: bound without a shape",
+    "counts": "out (its size depends on the values of the inputs): bound without a shape",
+    "first k": "out and at (its size depends on the values of the inputs): bound without a shape",
+    "rank": "out (not the shape that the model declares): bound without a shape",
+    "an input": "x (an input that the model passes through): bound without a shape",
 }
 
 
@@ -232,7 +232,7 @@ def test_programs_take_the_next_input(mode: str, tmp_path: Path) -> None:
     done = ortbench("code", path, "--ep", "cpu", "--mode", mode, "--out", tmp_path / "program.py")
     assert done.code == 0, done.err
     text = (tmp_path / "program.py").read_text()
-    assert "Bound without a shape: the size of at depends on the values of the inputs;" in text
+    assert "Bound without a shape: at (its size depends on the values of the inputs);" in text
     ran = subprocess.run([sys.executable, "-c", NEW_INPUTS], cwd=tmp_path, capture_output=True, text=True)
     assert ran.stdout == "{'y': (8,), 'at': (1, 0), 'x': (8,)}\n", ran.stderr
 
@@ -302,7 +302,7 @@ def test_the_trial_costs_one_inference_and_only_where_it_may_tell_something(libr
 @pytest.mark.process
 def test_a_mode_that_cannot_is_unsupported_and_says_why(library: Path, tmp_path: Path) -> None:
     path = written("an input", tmp_path)
-    why = "x is an input that the model passes through, and "
+    why = "x (an input that the model passes through): "
     aligned = why + "outputs cannot be bound to RefDevice (DEFAULT) without a shape: that memory has an alignment, which ONNX Runtime's Python API cannot name"  # fmt: skip
     for alignment, expected in ((0, None), (4096, aligned)):
         folder = tmp_path / str(alignment)

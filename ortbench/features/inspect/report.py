@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortbench.analysis.findings import node_advice
 from ortbench.analysis.items import dims_of
-from ortbench.analysis.unshaped import DECLARED, INPUT, VALUES
+from ortbench.analysis.unshaped import WHY
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, shortened, visible
 from ortbench.model.protocol import Inspected
@@ -101,18 +101,11 @@ def _tensor(tensor: Tensor, widths: Sequence[int]) -> str:
     model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"
     shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
     with_sizes = f" as {shape}" if shape is not None and shape != model else ""
-    note = f" ({_UNSHAPED[why]})" if (why := tensor.get("unshaped")) in _UNSHAPED else ""
+    note = f" ({WHY[why]})" if (why := tensor.get("unshaped")) in WHY else ""
     if tensor["type"].startswith(("seq(", "optional(seq(")):
         with_sizes = " each" + (f", {sequence(tensor['tensors'])}" if "tensors" in tensor else "")
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
     return f"{padded(visible(shortened(tensor['name'])), widths[0])}  {padded(tensor['type'], widths[1])}  {model}{with_sizes}{size}{note}"
-
-
-_UNSHAPED = {
-    VALUES: "its size depends on the values of the inputs",
-    INPUT: "an input that the model passes through",
-    DECLARED: "not the shape that the model declares",
-}
 
 
 def _count_operators(operators: dict[str, int], verbose: bool) -> str:

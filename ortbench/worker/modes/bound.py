@@ -99,7 +99,7 @@ class BoundMode(SingleMode):
         self._dynamic: DynamicOutputs | None = None
         if any(slot.value is None for slot in self._outs):
             passed = {name for name, why in data.unshaped.items() if why == INPUT}
-            because = f"{self.explain_unshaped()}, and " if data.unshaped else ""
+            because = f"{self.explain_unshaped()}: " if data.unshaped else ""
             self._dynamic = DynamicOutputs(self._binding, self._run, self._outs, passed, because)
             self._run = self._dynamic.run
             self._download: Copy = self._dynamic.download
@@ -140,9 +140,9 @@ class BoundMode(SingleMode):
     def _check_unshaped(self, place: Place) -> None:
         mode = MODES[self.name]
         if not mode.dynamic_outputs:
-            raise Unsupported(f"{self.explain_unshaped()}, and {self.name} binds outputs in memory of a known size")
+            raise Unsupported(f"{self.explain_unshaped()}: {self.name} binds outputs in memory of a known size")
         if self._model.target.cuda_graph and mode.captured:
-            raise Unsupported(f"{self.explain_unshaped()}, and a graph is captured with outputs of a known size")
+            raise Unsupported(f"{self.explain_unshaped()}: a graph is captured with outputs of a known size")
 
     def explain_unshaped(self) -> str:
         """In words, why outputs are without a shape that nobody asked to be."""

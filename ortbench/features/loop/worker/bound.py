@@ -148,7 +148,7 @@ class BoundLoop(LoopMode):
             slot = self._make_slot(spec, self._model.places.outputs[place], np.empty(reference.shape, reference.dtype))
             if spec.name in self.unshaped:
                 if spec.name in self._links.given:
-                    raise Unsupported(f"{self._single.explain_unshaped()}, and a link hands on outputs of a known size")
+                    raise Unsupported(f"{self._single.explain_unshaped()}: a link hands on outputs of a known size")
                 slot = slot._replace(value=None)
             if self._loop.generated is not None:  # each step's are read before the next one runs
                 self._shared[key] = slot
