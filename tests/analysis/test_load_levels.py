@@ -54,6 +54,12 @@ def test_one_engine_gives_as_many_runs_whatever_the_number_of_clients_and_where_
     assert found.counted.each == [2, 2]
 
 
+def test_latencies_are_in_the_order_in_which_inferences_ended() -> None:
+    slow = [(0, 1 * MS), (1 * MS, 4 * MS), (4 * MS, 9 * MS)]
+    quick = [(0, 1 * MS), (1 * MS, 2 * MS), (2 * MS, 5 * MS), (5 * MS, 9 * MS)]
+    assert list(burst([slow, quick], 8 * MS).latencies) == [1 * MS, 3 * MS, 3 * MS, 5 * MS, 4 * MS]
+
+
 def unfair_engine(clients: int, until: int, random: np.random.Generator) -> list[list[tuple[int, int]]]:
     """The same, but the engine takes any client that waits, often the one that it had last, for 1 ms on average."""
     runs: list[list[tuple[int, int]]] = [[] for _ in range(clients)]

@@ -11,7 +11,7 @@ import pytest
 from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.load.analysis.points import load_cases
 from ortbench.features.load.page import by_clients, by_rate
-from ortbench.features.load.report import heading, open_table, own_line
+from ortbench.features.load.report import closed_table, heading, open_table, own_line
 from ortbench.features.page.report.chart_data.model import LineChart
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
@@ -111,6 +111,9 @@ def test_whether_rates_meet_an_slo(
     table = open_table(load_result(*points, slo={"p99": 20 * MS}))
     column = [it.name for it in table.columns].index("SLO")
     assert tuple(row[column] for row in table.rows) == cells
+    clients = closed("cpu-tensors", 4, 100, 5.0)
+    clients.checks["slo"] = {"verdict": "unclear"}
+    assert "cannot tell" in closed_table(load_result(clients, slo={"p99": 20 * MS})).rows[0]
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -67,14 +67,11 @@ def read_into_cache(files: Iterable[Path]) -> None:
 
 def share_cached(files: Sequence[Path]) -> float | None:
     """The share of the bytes of files that are in the cache; None where the system does not tell."""
-    found = []
-    for file in files:
-        pages = _pages(file)
-        if pages is None:
-            return None
-        found.append(pages)
+    found = [pages for file in files if (pages := _pages(file)) is not None]
     total = sum(map(len, found))
-    return sum(page & 1 for pages in found for page in pages) / total if total else None
+    if len(found) < len(files) or not total:
+        return None
+    return sum(page & 1 for pages in found for page in pages) / total
 
 
 def _pages(file: Path) -> bytes | None:

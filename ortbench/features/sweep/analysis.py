@@ -141,15 +141,13 @@ def _bytes(point: Point) -> int:
 
 def ties(result: Result, mode: str) -> tuple[list[str], list[str]]:
     """Of the shapes that cannot be told from a mode's best: those that are as good, and those of which it cannot be told."""
-    best = best_shape_in(result, mode)
-    cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)} if best else {}
     found: tuple[list[str], list[str]] = [], []
-    for name in best["ties"] if best else ():
-        within = (
-            _item_ratio(cases[best["shape"]], cases[name], MEAN)
-            if best and {name, best["shape"]} <= cases.keys()
-            else None
-        )
+    if (best := best_shape_in(result, mode)) is None:
+        return found
+    cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)}
+    for name in best["ties"]:
+        are_there = {name, best["shape"]} <= cases.keys()
+        within = _item_ratio(cases[best["shape"]], cases[name], MEAN) if are_there else None
         if (said := verdict_of(within)) != ABOVE:
             found[said == OPEN].append(name)
     return found

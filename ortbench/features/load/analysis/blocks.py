@@ -293,10 +293,9 @@ def cpu_of(block: Block) -> CpuPart:
 
 def figures_of_block(block: Block) -> LoadBlock | None:
     """None where nothing of it counts."""
-    times = block.latencies
-    if block.throughput is None or not times.size:
+    if block.throughput is None:
         return None
-    found = _figures(block.round, times, block.throughput)
+    found = _figures(block.round, block.latencies, block.throughput)
     found["cpu_time"] = round(block.cpu_ns / block.inferences)
     found["cpu_cores"] = block.cpu_ns / max(block.wall_ns, 1)
     return found

@@ -153,8 +153,8 @@ def _put_closed(case: Case, blocks: Sequence[ClosedLoopBlock]) -> None:
     if not blocks:
         return
     rates = {it.round: it.throughput for it in blocks if it.throughput is not None}
-    latencies = {it.round: times for it in blocks if (times := it.latencies).size}
-    if not latencies:
+    latencies = {it.round: it.latencies for it in blocks if it.throughput is not None}
+    if not rates:
         if case.reason is None:
             case.status = FAILED
             case.reason = "some clients completed no inference while others did: the EP does not serve them equally"

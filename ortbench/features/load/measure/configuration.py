@@ -126,11 +126,6 @@ class LoadConfiguration(StreamConfiguration):
     def open(self, machine: Machine, run_id: str) -> None:
         super().open(machine, run_id)
         self._fill()
-        if self.plan.inputs.path is not None and max(self._load.closed, default=self._load.workers) > 1:
-            self.result.warn(
-                "same-inputs",
-                "all clients have the same inputs, from --input: the comparison of outputs cannot show mixed-up buffers",
-            )
 
     def prepare_all(self, progress: Progress) -> None:
         """Have the clients of all load points that are known before, of the modes that are set up."""
