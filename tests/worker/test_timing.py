@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ import pytest
 from ortbench.core.profiler import DOMAIN
 from ortbench.model.modes import LATENCY, PHASE_NAMES, STEP
 from ortbench.worker import timing
-from ortbench.worker.timing import COLORS, HostTime, Ranges, SplitCall, TimedCall, time_block
+from ortbench.worker.timing import COLORS, HostTime, Ranges, SplitCall, TimedCall, cpu_ns, time_block
 
 INFERENCE_NS, RANGE_NS, MS = 10_000, 7, 1_000_000
 TIMES_NS = {"latency": INFERENCE_NS, "h2d": 100, "inference": INFERENCE_NS, "d2h": 1_000}
@@ -379,3 +380,14 @@ def test_the_cpu_time_of_this_process_grows_as_it_works() -> None:
     assert ended.wait(60)
     user, system = timing.cpu_ns()
     assert begun + 2_000_000 <= user + system
+
+
+def test_cpu_time_is_read_as_the_system_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    spent: Any = SimpleNamespace(ru_utime=1.25, ru_stime=0.5)
+    monkeypatch.setattr(resource, "getrusage", lambda who: spent if who == resource.RUSAGE_SELF else None)
+    assert cpu_ns() == (1_250_000_000, 500_000_000)
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(os, "times", lambda: SimpleNamespace(user=2.0, system=0.25))
+    assert cpu_ns() == (2_000_000_000, 250_000_000)

@@ -352,17 +352,16 @@ class HostAccessibleMode(BoundMode):
             resident = ResidentMode.make(replace(self._model, target=plain), self._data)
         if not any(place.is_shared for place in places):
             return prove_zero_copy(self, resident, on_host=False).to_dict()
-        found = [self._prove_alone(resident, rtol, atol)]
+        # What its EP has no other memory for.
+        seen = self.check_inputs(self.write_inputs, rtol, atol)
+        if seen.wrong is not None:
+            raise WrongOutputs(f"{seen.wrong} (after inputs were written in place)")
+        alone = resident.make_copies(lambda place: place.is_shared)
+        found = [prove_by_copy_times(self, alone, seen.evidence)]
         if not all(place.is_shared or place.is_on_host for place in places):
             copies = resident.make_copies(lambda place: not place.is_shared)
             found.append(prove_zero_copy(self, resident, on_host=False, copies=copies))
         return combine_verdicts(found).to_dict()
-
-    def _prove_alone(self, resident: ResidentMode, rtol: float | None, atol: float | None) -> Verdict:
-        seen = self.check_inputs(self.write_inputs, rtol, atol)
-        if seen.wrong is not None:
-            raise WrongOutputs(f"{seen.wrong} (after inputs were written in place)")
-        return prove_by_copy_times(self, resident.make_copies(lambda place: place.is_shared), seen.evidence)
 
 
 _KINDS: tuple[type[SingleMode], ...] = (
