@@ -14,9 +14,10 @@ from ortbench.core.errors import NotComparable as NotComparable
 from ortbench.core.errors import OrtbenchError as OrtbenchError
 from ortbench.core.version import __version__ as __version__
 from ortbench.features.bandwidth.api import Bandwidth as Bandwidth
+from ortbench.features.devices.model import Listed
 from ortbench.features.gate.api import Verdict as Verdict
+from ortbench.features.inspect.model import Inspected
 from ortbench.features.watch.api import watch as watch
-from ortbench.model.protocol import Inspected, Listed
 from ortbench.model.result import Result as StoredResult
 
 __all__: list[str]

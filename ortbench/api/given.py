@@ -38,14 +38,12 @@ def lend_files(options: Mapping[str, Option], values: Mapping[str, Any], lent: L
     for name, it in options.items():
         if it.kind.of_options and isinstance(own := found[name], Mapping):
             found[name] = {
-                key: lent.file(item, _type_in_baseline(str(key)), f"{name}[{key!r}]") for key, item in own.items()
+                key: lent.file(item, known.kind.python, f"{name}[{key!r}]")
+                if (known := settable().get(str(key).replace("_", "-")))
+                else item
+                for key, item in own.items()
             }
     return found
-
-
-def _type_in_baseline(name: str) -> str:
-    known = settable().get(name.replace("_", "-"))
-    return "" if known is None else known.kind.python
 
 
 def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[RawOptions, Mapping[str, Any]]:

@@ -46,11 +46,6 @@ def refuse_json(plans: Sequence[Plan], wanted: OutputOptions) -> None:
         raise BadInput("--json is for one result: every side has a result.json in a folder of its own", "--json")
 
 
-def function_in_module(name: str) -> Any:
-    """The function of a command as its module has it."""
-    return getattr(import_module(commands()[name].module), name.replace(" ", "_"))
-
-
 def declared_for(name: str) -> dict[str, Option]:
     """The declared options of a command, as it has them, by the names of their parameters."""
     return {it.parameter: it.for_command(name) for it in options_for(name)}
@@ -61,12 +56,15 @@ def function_of(name: str) -> Callable[..., None]:
 
     What is declared keeps its defaults to itself: `given` holds what was typed and nothing else.
     """
-    function = function_in_module(name)
+    function = getattr(import_module(commands()[name].module), name.replace(" ", "_"))
     options = declared_for(name)
 
     def command(help_all: bool, **values: Any) -> None:
         typed = [(it, values.pop(parameter)) for parameter, it in options.items()]
-        given: RawOptions = collect_values([(it, it.read(value)) for it, value in typed if not _is_nothing(it, value)])
+        values_given = ((it, value) for it, value in typed if value is not None and value != [])
+        given: RawOptions = collect_values(
+            [(it, it.read(value)) for it, value in values_given if value is not False or it.kind is SWITCH]
+        )
         function(**{GIVEN: given}, **values)
 
     hints = get_type_hints(function, include_extras=True)
@@ -80,11 +78,6 @@ def function_of(name: str) -> Callable[..., None]:
     command.__annotations__ = {it.name: it.annotation for it in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
-
-
-def _is_nothing(option: Option, value: Any) -> bool:
-    """Whether the command line has this where an option was not typed."""
-    return value is None or value == [] or (value is False and option.kind is not SWITCH)
 
 
 def _parameter(parameter: str, option: Option) -> inspect.Parameter:

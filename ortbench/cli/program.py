@@ -56,21 +56,15 @@ def _carry_out_option(param: typer.CallbackParam, asked: bool) -> None:
     raise typer.Exit
 
 
+def _own_option(name: str) -> Any:
+    return typer.Option(name, callback=_carry_out_option, is_eager=True, help=OWN[name])
+
+
 @app.callback()
 def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_carry_out_option, is_eager=True, help=OWN["--version"])
-    ] = False,
-    install_completion: Annotated[
-        bool,
-        typer.Option(
-            "--install-completion", callback=_carry_out_option, is_eager=True, help=OWN["--install-completion"]
-        ),
-    ] = False,
-    show_completion: Annotated[
-        bool,
-        typer.Option("--show-completion", callback=_carry_out_option, is_eager=True, help=OWN["--show-completion"]),
-    ] = False,
+    version: Annotated[bool, _own_option("--version")] = False,
+    install_completion: Annotated[bool, _own_option("--install-completion")] = False,
+    show_completion: Annotated[bool, _own_option("--show-completion")] = False,
 ) -> None:
     """Options of every command."""
 
@@ -84,24 +78,15 @@ def _add_commands(typed: Sequence[str]) -> None:
         app.command(name, cls=Command)(function_of(name))
 
 
-def _name_commands() -> None:
-    """Give the program its commands by name and sentence alone, for a list of them."""
-    for name, it in commands().items():
-        if " " not in name:  # else it is one of another one's
-            app.command(name, help=it.sentence)(_nothing)
-
-
-def _nothing() -> None:
-    """In the place of a command that is only named."""
-
-
 def _complete() -> int:
     """Answer a shell that asks what could be typed; without an answer it goes on with files."""
     from ortbench.cli import completion
 
     begun = completion.typed_words()
-    if not begun:
-        _name_commands()
+    if not begun:  # a list of names and sentences
+        for name, it in commands().items():
+            if " " not in name:  # else it is one of another one's
+                app.command(name, help=it.sentence)(lambda: None)
     else:
         typed = with_default_command(begun)
         if typed != begun:
@@ -121,11 +106,13 @@ def main(typed: Sequence[str]) -> NoReturn:
     printed.to_the_end(partial(_carry_out_and_warn, list(typed)))
 
 
-def _tell_ci(command: str, message: str) -> None:
-    """Where CI looks for what a command came to, it finds why it came to nothing."""
+def _end_with(code: int, command: str, message: str) -> int:
+    """Say what was wrong; where CI looks for what a command came to, it finds why it came to nothing."""
     from ortbench.jobs.publishing import write_error
 
+    complain(message)
     write_error(command, message)
+    return code
 
 
 def _advice_for(command: str, name: str) -> str | None:
@@ -163,13 +150,9 @@ def _carry_out(typed: list[str]) -> int:
     except typer.Exit as ended:
         return ended.exit_code
     except OrtbenchError as error:
-        complain(str(error))
-        _tell_ci(typed[0], str(error))
-        return error.exit_code
+        return _end_with(error.exit_code, typed[0], str(error))
     except OSError as error:
-        complain(system_text(error))
-        _tell_ci(typed[0], system_text(error))
-        return BENCHMARK_FAILED
+        return _end_with(BENCHMARK_FAILED, typed[0], system_text(error))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except MemoryError:
@@ -192,10 +175,7 @@ def _carry_out(typed: list[str]) -> int:
         for option, value in pairwise(typed) if "extra argument" in said else ():
             if option in ("--json", "--markdown", *(f"--{it}" for it in features.writers())) and value.startswith("--"):
                 instead = f"{option} takes a path, and {value} stands in its place: {option} PATH"
-        message = f"{said} (see --help)" if instead is None else instead
-        complain(message)
-        _tell_ci(typed[0], message)
-        return BAD_INPUT
+        return _end_with(BAD_INPUT, typed[0], f"{said} (see --help)" if instead is None else instead)
     if code == INTERRUPTED:
         print(signals.NOTHING_MEASURED, file=sys.stderr)
     return code or DONE

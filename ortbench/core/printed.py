@@ -151,6 +151,12 @@ def last_words(file: IO[bytes], whose: str) -> str:
     return f"; {whose} last words: {words}" if words else ""
 
 
+# The program's own standard output and standard error: written in full, and costing a command nothing when they cannot be
+#
+# The reader of a pipe goes (head, less), the terminal closes, the disk that the output goes to is full: the command ends
+# as it would have. A gate that fails still fails, and files are written all the same.
+
+
 class _Forgiving(io.RawIOBase):
     """A stream's bytes on their way out; once they cannot be written they go nowhere, and a note says so."""
 

@@ -8,9 +8,10 @@ import pytest
 
 from ortbench.analysis.findings.program import again, program_command
 from ortbench.core.errors import BenchmarkFailed
+from ortbench.features.code.model import Program
 from ortbench.features.code.report import literals, program
 from ortbench.model.modes import DEVICE, RESIDENT
-from ortbench.model.protocol import Opened, Prepared, Program
+from ortbench.model.protocol import Opened, Prepared
 from ortbench.plan.plan import Loop, Plan
 from ortbench.plan.plan_builder import plan_of
 from tests.results import level, loop_of, loop_result, published

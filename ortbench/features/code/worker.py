@@ -25,11 +25,11 @@ from ortbench.worker.session.tensors import Array, TensorSpec, Value
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.model import protocol
+    from ortbench.features.code.model import Program, ProgramSession, ProgramTensor, ProgramWait, StepInput
     from ortbench.worker.proofs.sync import Sync
 
 
-def program(state: State, mode: str) -> protocol.Program:
+def program(state: State, mode: str) -> Program:
     """What a program does that runs a mode that is set up. Raises `Unsupported`: numpy alone cannot hold what the model
     takes or gives."""
     opened, made = state.opened, state.modes[mode]
@@ -43,7 +43,7 @@ def program(state: State, mode: str) -> protocol.Program:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy has not, and no loop is written for that")
     unshaped: set[str] = getattr(made, "unshaped", set())  # of those that bind
     arrays = [data.arrays[spec.name] for spec in model.inputs]
-    found: protocol.Program = {
+    found: Program = {
         "session": _session(opened),
         "inputs": _tensors(model.inputs, arrays, model.places.inputs, mode, opened.request),
         "outputs": _tensors(model.outputs, data.reference, model.places.outputs, mode, opened.request, unshaped),
@@ -71,7 +71,7 @@ def program(state: State, mode: str) -> protocol.Program:
     return found
 
 
-def _session(opened: Opened) -> protocol.ProgramSession:
+def _session(opened: Opened) -> ProgramSession:
     provider, target = opened.model.provider, opened.target
     library, device, named, ep_device = provider.library, provider.device_index, None, provider.ep_device
     module = bundled_name = path = None
@@ -130,7 +130,7 @@ def _tensors(
     mode: str,
     request: Inputs,
     unshaped: Collection[str] = (),
-) -> list[protocol.ProgramTensor]:
+) -> list[ProgramTensor]:
     return [
         {
             "name": spec.name,
@@ -163,11 +163,11 @@ def _memory(place: Place, mode: str) -> str:
     return "array" if own is None or own.kind == "host" else "named"
 
 
-def _wait(sync: Sync) -> protocol.ProgramWait:
+def _wait(sync: Sync) -> ProgramWait:
     return {"kind": sync.kind, "by_token": sync.proof is not None and sync.proof.is_token_ordered}
 
 
-def _step_input(array: Array, filled: str | None) -> protocol.StepInput:
+def _step_input(array: Array, filled: str | None) -> StepInput:
     """An input of a step, which `--fill` may have filled. Raises `Unsupported`: its values along its last dimension do
     not grow evenly."""
     if filled is None or not array.size:

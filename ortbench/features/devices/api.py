@@ -5,8 +5,8 @@ from typing import Any
 from ortbench.api.commands import read_call, until_interrupted
 from ortbench.api.signatures import takes
 from ortbench.features.devices.job import list_devices
+from ortbench.features.devices.model import Listed
 from ortbench.features.devices.plan import listing_of
-from ortbench.model.protocol import Listed
 
 
 @takes

@@ -12,10 +12,11 @@ from ortbench.core import printed
 from ortbench.core.ep_names import NO_DEVICE
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder
+from ortbench.features.devices.model import FAILED, NOT_OFFERED, PASSED, Check, Listed
 from ortbench.jobs.publishing import write_json
 from ortbench.measure.process import Client, ask_once
 from ortbench.model.modes import MODES, Mode
-from ortbench.model.protocol import FAILED, NOT_OFFERED, PASSED, Check, Listed, ListedEp
+from ortbench.model.protocol import ListedEp
 from ortbench.plan.target import Inputs, Target
 
 _LIST_S = 120.0  # the longest wait for the list

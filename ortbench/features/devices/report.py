@@ -6,8 +6,9 @@ from collections import Counter
 
 from ortbench.core.ep_names import NO_DEVICE
 from ortbench.core.safe_text import visible
+from ortbench.features.devices.model import Listed
 from ortbench.model.hardware_names import vendor_name
-from ortbench.model.protocol import EpDevice, Listed, ListedEp
+from ortbench.model.protocol import EpDevice, ListedEp
 from ortbench.report.terminal.console import Screen
 from ortbench.report.terminal.ep_lines import print_memory, print_modes
 

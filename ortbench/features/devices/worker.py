@@ -16,7 +16,7 @@ import onnxruntime as ort
 from ortbench.core import ep_packages
 from ortbench.core.ep_names import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
-from ortbench.model.protocol import FAILED, NOT_OFFERED, PASSED, Check
+from ortbench.features.devices.model import FAILED, NOT_OFFERED, PASSED, Check
 from ortbench.worker import messages
 from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.proofs.outputs import FIRST, difference, poison
@@ -43,7 +43,8 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import EpDevice, Listed, ListedEp
+    from ortbench.features.devices.model import Listed
+    from ortbench.model.protocol import EpDevice, ListedEp
 
 _NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from ortbench.model.protocol import Listed, Memory, Packages
+from ortbench.features.devices.model import Listed
+from ortbench.model.protocol import Memory, Packages
 from ortbench.model.schema import MachineNoise
 
 

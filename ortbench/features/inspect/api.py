@@ -7,8 +7,8 @@ from ortbench.api.commands import read_call, until_interrupted
 from ortbench.api.running import Model
 from ortbench.api.signatures import takes
 from ortbench.features.inspect.job import inspect_model
+from ortbench.features.inspect.model import Inspected
 from ortbench.features.inspect.plan import plan_inspection
-from ortbench.model.protocol import Inspected
 
 
 @takes

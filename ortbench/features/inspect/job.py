@@ -7,9 +7,9 @@ from functools import partial
 
 from ortbench.analysis.feedback_pairs import suggested
 from ortbench.analysis.findings.program import loop_command
+from ortbench.features.inspect.model import Inspected
 from ortbench.jobs.publishing import write_json
 from ortbench.measure.process import ask_once
-from ortbench.model.protocol import Inspected
 from ortbench.plan.next_command import CarriedOut
 from ortbench.plan.plan import Plan
 

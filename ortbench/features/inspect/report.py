@@ -9,7 +9,7 @@ from ortbench.analysis.items import dims_of
 from ortbench.analysis.unshaped import WHY
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, shortened, visible
-from ortbench.model.protocol import Inspected
+from ortbench.features.inspect.model import Inspected
 from ortbench.model.schema import SuggestedLoop, Tensor
 from ortbench.report.phrases import sequence
 from ortbench.report.placement import outline

@@ -21,7 +21,7 @@ from ortbench.worker.session.tensors import Array, Form, TensorSpec, describe_te
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import Inspected
+    from ortbench.features.inspect.model import Inspected
     from ortbench.model.schema import Tensor
 
 _WAYS_OUT = "--shape and --dim change their shapes; ortbench run --measure-nodes takes real ones"

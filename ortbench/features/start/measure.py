@@ -24,6 +24,7 @@ from ortbench.core.files import temporary_folder
 from ortbench.core.paths import NO_TELEMETRY, given_variables, interpreter_in, surroundings
 from ortbench.core.processes import nameless_file, start_process
 from ortbench.core.units import share
+from ortbench.features.code.model import Program
 from ortbench.features.start.model import KIND, SETTINGS
 from ortbench.features.start.model import Start as StartPart
 from ortbench.measure.configuration import Configuration
@@ -31,7 +32,7 @@ from ortbench.measure.noise import Meter
 from ortbench.measure.process import own_folder
 from ortbench.measure.schedule import Block, OneByOne, Series
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_MEMORY, START_PARTS
-from ortbench.model.protocol import Opened, OutputComparison, Prepared, Program, Samples, Saved
+from ortbench.model.protocol import Opened, OutputComparison, Prepared, Samples, Saved
 from ortbench.model.schema import Machine
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan

@@ -18,10 +18,11 @@ from ortbench.analysis.unshaped import reasons
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
 from ortbench.core.version import __version__
+from ortbench.features.code.model import Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
 from ortbench.features.code.report import literals
 from ortbench.features.code.report.literals import by_step, dtype, random_array, shape_by_step
 from ortbench.model import kinds, modes
-from ortbench.model.protocol import Opened, Prepared, Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
+from ortbench.model.protocol import Opened, Prepared
 from ortbench.plan.plan import Plan
 from ortbench.report.session_code import LEVELS
 
