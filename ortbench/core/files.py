@@ -209,15 +209,12 @@ class ModelFiles:
             now = _stamp(file)
             if now == before:
                 continue
-            if now is None or file not in self._digests or _digest_now(file) != self._digests[file]:
+            is_same = False
+            with suppress(OSError):
+                is_same = now is not None and file in self._digests and sha256(file) == self._digests[file]
+            if not is_same:
                 raise BenchmarkFailed(f"{file} was changed during the measurement: measure again without changing it")
             self._stamps[file] = now
-
-
-def _digest_now(file: Path) -> str | None:
-    with suppress(OSError):
-        return sha256(file)
-    return None
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:

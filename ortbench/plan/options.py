@@ -6,7 +6,7 @@ The signatures and the help of commands, a suite's keys, what is refused, what a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from functools import cache
 from importlib import import_module
@@ -123,7 +123,7 @@ class Option(NamedTuple):
 
     def is_taken_by(self, command: str) -> bool:
         """Whether a command takes it."""
-        return not names_of(command).isdisjoint(self.commands) or self.flag in _further(command)
+        return not names_of(command).isdisjoint(self.commands) or self.flag in features.record_of(command).options
 
     def is_shown_by(self, command: str) -> bool:
         """Whether a command's ``--help`` shows it, also where there are many."""
@@ -134,7 +134,7 @@ class Option(NamedTuple):
         gives `one_result`, the latter alone."""
         names = names_of(command) | ({PYTHON} if one_result else set())
         changes = {key: value for name, it in self.by_command.items() if name in names for key, value in it.items()}
-        here = self._replace(**{**changes, **_further(command).get(self.flag, {})})
+        here = self._replace(**{**changes, **features.record_of(command).options.get(self.flag, {})})
         if here.lists is None:
             return here
         listed, is_side_by_side = here.lists._replace(example=""), not names.isdisjoint(SIDE_BY_SIDE)
@@ -194,11 +194,6 @@ def names_of(command: str) -> set[str]:
     return {command, *features.record_of(command).option_groups}
 
 
-def _further(command: str) -> Mapping[str, Mapping[str, Any]]:
-    """What a feature's command takes of the options that are declared here."""
-    return features.record_of(command).options
-
-
 def new_option(flag: str, metavar: str, help: str, panel: str, kind: OptionType = TEXT, **more: Any) -> Option:
     """An option; for the arguments see `Option` and `Rules`."""
     rules = Rules(**{name: more.pop(name) for name in Rules._fields if name in more})
@@ -225,16 +220,15 @@ def options_of(*owners: Owner) -> list[Option]:
     found: dict[str, Option] = {}
     for owner in owners:
         if isinstance(owner, Option):
-            found.setdefault(owner.flag, owner)
-            continue
-        for it in _options_in(owner) if isinstance(owner, type) else options_of(*owner):
+            own: Iterable[Option] = (owner,)
+        elif isinstance(owner, type):
+            parts = [it.metadata for it in fields(owner)]
+            own = [it for part in parts for it in part.get("options", [part["option"]] if "option" in part else [])]
+        else:
+            own = options_of(*owner)
+        for it in own:
             found.setdefault(it.flag, it)
     return list(found.values())
-
-
-def _options_in(owner: type) -> Iterator[Option]:
-    for it in fields(owner):
-        yield from it.metadata.get("options", (it.metadata["option"],) if "option" in it.metadata else ())
 
 
 def baseline_option(one: Option) -> Option:
