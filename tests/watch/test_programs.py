@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import nvtx
 from tests.conftest import MODELS
 
 pytestmark = pytest.mark.process
@@ -306,3 +309,33 @@ for count in (5, 7):
     done = subprocess.run([sys.executable, "program.py"], capture_output=True, text=True, cwd=tmp_path)
     refused = "this process is recorded already: leave one ortbench watch out"
     assert done.stdout.splitlines() == [refused, "5 tiny.onnx True", refused, "7 tiny.onnx True"], done.stderr
+
+
+def test_calls_are_ranges_for_a_profiler_that_listens(tmp_path: Path, recorder: Path) -> None:
+    program = (
+        OPEN + "s = session()\nfor _ in range(3): s.run(None, feed)\ntry: s.run(None, {})\nexcept ValueError: pass"
+    )
+    watched = Watched(tmp_path, program, env=nvtx.environ(recorder, tmp_path / "record"))
+    ranges = nvtx.Record.read(tmp_path / "record", "ortbench").ranges
+    assert [(it.name, it.inner) for it in ranges] == [("tiny.onnx", [])] * 4
+    assert (watched.ran.returncode, watched.sessions[0]["counts"]["failed"]) == (0, 1)
+
+
+@pytest.mark.wide
+def test_a_line_on_a_terminal_says_what_is_known_so_far(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        OPEN + "s = session()\nfor _ in range(250): s.run(None, feed); time.sleep(.01)"
+    )
+    reader, writer = os.openpty()
+    line = [sys.executable, "-m", "ortbench", "watch", "--no-replay", "--", sys.executable, "program.py"]
+    done = subprocess.Popen(line, cwd=tmp_path, stderr=writer)
+    os.close(writer)
+    printed = b""
+    with suppress(OSError):  # the end of a terminal
+        while part := os.read(reader, 4096):
+            printed += part
+    assert done.wait() == 0
+    lines = [it for it in re.split(rb"[\r\n]", printed) if re.search(rb"\d calls, ", it)]
+    assert lines
+    assert all(b"tiny.onnx" in it and it.endswith(b"\x1b[K") for it in lines)
+    assert printed.index(lines[-1]) < printed.index(b"exit code 0")

@@ -22,7 +22,7 @@ _SUMS = (
     "opened", "open_ns", "calls", "failed", "total_ns", "gap_ns", "gaps", "alone", "alone_ns", "shared", "busy_ns", "looked",
     "looked_gaps", "spin_ns", "work_ns",
 )  # fmt: skip
-_SAME = ("model", "asked", "got", "options", "entries", "input_names", "output_names", "bytes", "checksum")
+_SAME = ("model", "asked", "got", "options", "entries", "output_names", "bytes", "checksum")
 
 
 @dataclass
@@ -32,10 +32,6 @@ class WatchedInput:
     changed: int = 0
     # what copies took that ONNX Runtime had to make on the host, for it was not contiguous or no array; of some calls
     copies_ns: list[int] = field(default_factory=list)
-
-    @property
-    def is_constant(self) -> bool:
-        return self.same >= 3 and not self.changed
 
 
 @dataclass
@@ -64,10 +60,6 @@ class WatchedSession:
         """What a call with a change takes less, with its interval, ns; None where that was not measured."""
         found = self.replay.get(json.dumps(change), {}).get(what)
         return None if found is None else (found[0], (found[1], found[2]))
-
-    @property
-    def replay_failures(self) -> list[str]:
-        return [it["failed"] for it in self.replay.values() if "failed" in it]
 
     @property
     def calls(self) -> int:
@@ -114,17 +106,15 @@ class WatchedSession:
         for place, count in sorted(self.histogram.items()):
             seen += count
             if seen > rank:
-                return _duration_at(place)
+                width, step = (
+                    place >> 5,
+                    place & 31,
+                )  # 32 to an octave: the middle of the durations that are counted there
+                return float(step) if width <= 6 else (32 + step + 0.5) * 2 ** (width - 6)
         return None
 
 
 _ON_HOST = ("array", "list", "tuple", "cpu")
-
-
-def _duration_at(place: int) -> float:
-    """The middle of the durations that a histogram counts at a place: 32 to an octave."""
-    width, step = place >> 5, place & 31
-    return float(step) if width <= 6 else (32 + step + 0.5) * 2 ** (width - 6)
 
 
 @dataclass
@@ -152,10 +142,6 @@ class Watched:
     def usable_cores(self) -> float:
         return self.cores if self.quota is None else min(self.cores, self.quota)
 
-    @property
-    def faults(self) -> list[str]:
-        return sorted({it["fault"] for it in self.processes if it["fault"]})
-
 
 def merge_sessions(processes: Sequence[Data]) -> list[WatchedSession]:
     """The sessions of all processes, those with the most time first."""
@@ -174,20 +160,14 @@ def merge_sessions(processes: Sequence[Data]) -> list[WatchedSession]:
         for session, rows in zip(merged, groups.values(), strict=True)
         for number, it in rows
     }
-    for (number, _), session in keys.items():
-        for link, count in _links_of(processes[number], session, keys, number):
-            session.links[link] = session.links.get(link, 0) + count
-    return used
-
-
-def _links_of(
-    process: Data, session: WatchedSession, keys: Mapping[tuple[int, int], WatchedSession], number: int
-) -> Iterator[tuple[tuple[str, str, str], int]]:
-    for it in process["sessions"]:
-        if keys[number, it["number"]] is session:
+    for number, process in enumerate(processes):
+        for it in process["sessions"]:
+            links = keys[number, it["number"]].links
             for source, output, name, count in it["links"]:
                 if (number, source) in keys:
-                    yield (keys[number, source].name, output, name), count
+                    link = keys[number, source].name, output, name
+                    links[link] = links.get(link, 0) + count
+    return used
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:
@@ -254,7 +234,6 @@ def _add_signature(signatures: dict[str, Data], signature: Data) -> None:
     for name in ("n", "ns", "first_ns"):
         known[name] += signature[name]
     known["firsts"] += 1
-    known["max_ns"] = max(known["max_ns"], signature["max_ns"])
     known["out"] = [a + b for a, b in zip(known["out"], signature["out"], strict=True)]
 
 
@@ -272,7 +251,7 @@ def copy_habits(session: WatchedSession) -> Iterator[CopyHabit]:
     if session.is_on_cpu or session.counts["looked"] < ENOUGH:
         return
     for it in session.inputs:
-        if it.is_constant and (size := session.size_of(it.name)):
+        if it.same >= 3 and not it.changed and (size := session.size_of(it.name)):
             yield CopyHabit("constant-input", size, size, {"input": it.name}, [(session.name, {"resident": [it.name]})])
     for (source, output, name), count in session.links.items():
         if count >= _OFTEN * session.looked_changes(name) and (size := session.size_of(name)):

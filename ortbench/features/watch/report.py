@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ortbench.core import units
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import shown
-from ortbench.features.watch.analysis import Watched, WatchedSession
+from ortbench.features.watch.analysis import Data, Watched, WatchedSession, merge_sessions
 from ortbench.report import model
 from ortbench.report.model import NOTHING, maybe
 
@@ -32,8 +32,12 @@ def nothing_seen(program: Watched) -> str:
 
 def build(program: Watched, facts: Sequence[Fact], folder: str, code_line: str = "") -> model.Report:
     """The report: a heading, a row a session, findings, the command that writes the program of a change."""
-    notes = [model.Note(f"the recorder failed and stopped: {it}", "!", model.BAD) for it in program.faults]
-    failed = {f"{it.name} could not be measured again: {why}" for it in program.sessions for why in it.replay_failures}
+    notes = [
+        model.Note(f"the recorder failed and stopped: {it}", "!", model.BAD)
+        for it in sorted({it["fault"] for it in program.processes} - {""})
+    ]
+    again = [(it.name, found["failed"]) for it in program.sessions for found in it.replay.values() if "failed" in found]
+    failed = {f"{name} could not be measured again: {why}" for name, why in again}
     notes += [model.Note(it, "!", model.UNCLEAR) for it in sorted(failed)]
     if why := nothing_seen(program):
         notes.append(model.Note(f"Nothing to show: {why}", "!", model.UNCLEAR))
@@ -95,3 +99,13 @@ def _eps(session: WatchedSession) -> str:
     got = [it.removesuffix("ExecutionProvider") for it in session.about["got"][:1]]
     lost = [it.removesuffix("ExecutionProvider") for it in session.lost_eps]
     return " → ".join([*[", ".join(lost)] * bool(lost), *got])
+
+
+def live_line(processes: Sequence[Data], spent_ns: int) -> str:
+    """The sessions with the most time so far, as wide as most terminals are; empty where there was no call."""
+    sessions = [it for it in merge_sessions(processes) if it.calls]
+    parts = [
+        f"{it.name} {units.count(it.calls, 'call')}, {units.duration(it.percentile(0.5) or 0)}, {units.share(it.total_ns / spent_ns)}"
+        for it in sessions[:2]
+    ]
+    return f"{units.seconds(spent_ns)}: {'; '.join(parts)}"[:78] if parts else ""

@@ -3,8 +3,7 @@
 One file of the standard library alone (Python 3.9, onnxruntime 1.16 and newer), which never imports ortbench: a copy of it, called
 ``sitecustomize.py``, stands first on ``PYTHONPATH``. A fault of its own ends the recording and never reaches the program.
 
-Each process has a file of what it knows so far, ``PID-TIME.json``, replaced twice a second, and one of single calls, ``.calls``, whose
-lines grow with the logarithm of their number. Most calls only count; in a burst of a few, which are at most a hundredth of the time,
+Each process has a file of what it knows so far, ``PID-TIME.json``, replaced twice a second. Most calls only count; in a burst of a few, which are at most a hundredth of the time,
 inputs and outputs are looked at too: what is the same as before, what an output of another call.
 """
 
@@ -33,9 +32,13 @@ SEEN = "python-seen"  # a file there: a Python process had this file
 _TARGET = "onnxruntime.capi.onnxruntime_inference_collection"
 _OWN = "_ortbench_watch"  # of sessions and bindings: what is recorded of them
 _PERIOD_S = 0.4
-_MOST_SESSIONS, _MOST_SIGNATURES, _MOST_CALLS = 200, 256, 4096
+_MOST_SESSIONS, _MOST_SIGNATURES = 200, 256
 _MOST_KEPT = 8  # signatures of a session whose inputs are kept
-_BURST, _SHARE = 8, 100  # calls that are looked at together; they take one part of so many of the time
+_FIRST, _BURST, _SHARE = (
+    24,
+    8,
+    100,
+)  # calls that are looked at together, first and later, which take one part of so many of the time
 _MOST_BYTES = 65_536  # of an array that are compared
 _SOON_NS = 50_000  # after a call: what is done with the list of its outputs at once
 _clock = time.perf_counter_ns
@@ -52,7 +55,7 @@ class _State:
     lock = threading.RLock()
     active = 0  # calls
     busy_from = busy_ns = 0  # when the first of them began; the time in which there was one
-    to_look = _BURST  # calls
+    to_look = _FIRST  # calls
     watched: list[Any] = []  # noqa: RUF012 - references to outputs of the call that ended last
     returned_ns = 0  # when that was
     looked_ns = 0  # of this burst
@@ -63,6 +66,7 @@ class _State:
     ended = threading.Event()
     budget = 0  # bytes of inputs and models that may still be kept
     to_keep: list[Any] = []  # noqa: RUF012 - a file's name and its content, which the next writing writes
+    domain: Any = None  # of NVTX ranges, where a profiler listens
 
 
 _s = _State
@@ -87,20 +91,19 @@ class _Session:
         self.looked = self.looked_gaps = self.spin_ns = self.work_ns = self.next_gap_ns = 0
         self.before_gap: Any = None  # while a gap is looked at: the calls before it, and what the threads had used
         self.clocks: list[int] = []  # of the threads that it made
-        self.rows: list[Any] = []
-        self.threads: set[int] = set()
-        self.stride = 1
         self.copy = ""  # the file of a model that was given as bytes
         self.kept = 0
+        self.range = _s.domain and _s.domain.get_event_attributes(os.path.basename(about["model"]) or "model in memory")
 
     def signature(self, key: Any, describe: Any) -> Any:
-        found = self.signatures.get(key) or (self.other if len(self.signatures) >= _MOST_SIGNATURES else None)
+        is_full = len(self.signatures) >= _MOST_SIGNATURES
+        found = self.other if is_full else None
         if found is None:
-            found = {"inputs": describe(), "n": 0, "ns": 0, "first_ns": 0, "max_ns": 0, "out": [0, 0]}
-            if len(self.signatures) < _MOST_SIGNATURES:
-                self.signatures[key] = found
-            else:
+            found = {"inputs": describe(), "n": 0, "ns": 0, "first_ns": 0, "out": [0, 0]}
+            if is_full:
                 self.other = found
+            else:
+                self.signatures[key] = found
         return found
 
     def data(self) -> Any:
@@ -109,14 +112,7 @@ class _Session:
         own["signatures"] = [*self.signatures.values(), *filter(None, [self.other])]
         own["histogram"] = list(self.histogram.items())
         own["links"] = [[*key, n] for key, n in self.links.items()]
-        return {
-            **self.about,
-            **own,
-            "copy": self.copy,
-            "threads": len(self.threads),
-            "pool": len(self.clocks),
-            "pool_ns": _pool_ns(self),
-        }
+        return {**self.about, **own, "copy": self.copy, "pool": len(self.clocks), "pool_ns": _pool_ns(self)}
 
 
 def _guarded(function: Any) -> Any:
@@ -181,7 +177,9 @@ def _checksum(value: Any) -> Any:
 
 @_guarded
 def _enter(session: Any, inputs: Any, key_of: Any, describe: Any, values: Any) -> Any:
-    """Before a call: what it is recorded under."""
+    """Before a call: what it is recorded under; None where the recorder has failed."""
+    if _s.fault:
+        return None
     key = key_of(inputs)
     found = session.signatures.get(key)
     if found is None:
@@ -203,12 +201,16 @@ def _enter(session: Any, inputs: Any, key_of: Any, describe: Any, values: Any) -
         if session.active > session.most_active:
             session.most_active = session.active
         session.is_shared = session.active > 1 or session.is_shared
+    if session.range is not None:
+        _s.domain.push_range(session.range)
     return found
 
 
 @_guarded
 def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, names: Any) -> Any:
     """After a call that came to its end, whose outputs are a list, or None."""
+    if session.range is not None:
+        _s.domain.pop_range()
     took = end - start
     width = took.bit_length()
     place = (width << 5) | ((took >> (width - 6)) & 31 if width > 6 else took & 31)
@@ -219,7 +221,7 @@ def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, nam
             session.busy_ns += end - session.busy_from
             if not _s.active:
                 _s.busy_ns += end - _s.busy_from
-        calls = session.calls = session.calls + 1
+        session.calls += 1
         session.total_ns += took
         session.histogram[place] = session.histogram.get(place, 0) + 1
         if session.last_end and start > session.last_end:
@@ -235,13 +237,6 @@ def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, nam
             signature["first_ns"] = took
         signature["n"] += 1
         signature["ns"] += took
-        if took > signature["max_ns"]:
-            signature["max_ns"] = took
-        if not calls % session.stride:
-            session.rows.append((threading.get_ident(), start, took))
-            session.threads.add(threading.get_ident())
-            if not calls % (_MOST_CALLS * session.stride):
-                session.stride *= 2
     if _s.to_look:
         _look_at_outputs(session, signature, outputs, names, end)
     elif end >= _s.next_look_ns:
@@ -253,6 +248,8 @@ def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, nam
 @_guarded
 def _give_up(session: Any) -> Any:
     """After a call that raised."""
+    if session.range is not None:
+        _s.domain.pop_range()
     with _s.lock:
         _s.active -= 1
         session.active -= 1
@@ -275,8 +272,7 @@ def _pool_ns(session: Any) -> Any:
 def _begin_gap(session: Any) -> None:
     begin = _clock()
     session.before_gap = (session.calls, _pool_ns(session), threading.get_ident(), time.thread_time_ns())
-    done = _clock()
-    session.next_gap_ns = done + 2 * _SHARE * (done - begin)
+    session.next_gap_ns = begin + 2 * _SHARE * (_clock() - begin)
 
 
 def _end_gap(session: Any) -> None:
@@ -385,21 +381,13 @@ def _is_gone(about: Any, gone: Any) -> None:
 
 def _around_open(original: Any) -> Any:
     @functools.wraps(original)
-    def __init__(
-        self: Any,
-        path_or_bytes: Any,
-        sess_options: Any = None,
-        providers: Any = None,
-        provider_options: Any = None,
-        **others: Any,
-    ) -> None:
-        if not _s.file or _s.fault:
-            original(self, path_or_bytes, sess_options, providers, provider_options, **others)
-            return
-        before = _thread_clocks()
-        start = _clock()
-        original(self, path_or_bytes, sess_options, providers, provider_options, **others)
-        _opened(self, path_or_bytes, providers, _clock() - start, _thread_clocks() - before)
+    def __init__(self: Any, path_or_bytes: Any, *more: Any, **named: Any) -> None:
+        before, start = _thread_clocks() if _s.file else set(), _clock()
+        original(self, path_or_bytes, *more, **named)
+        took = _clock() - start
+        if _s.file and not _s.fault:
+            providers = more[1] if len(more) > 1 else named.get("providers")
+            _opened(self, path_or_bytes, providers, took, _thread_clocks() - before)
 
     return __init__
 
@@ -423,7 +411,6 @@ def _opened(session: Any, model: Any, providers: Any, took: int, clocks: Any) ->
         "got": session.get_providers(),
         "options": {name: str(getattr(options, name, "")).rsplit(".", 1)[-1] for name in names.split()},
         "entries": {},
-        "input_names": [it.name for it in session.get_inputs()],
         "output_names": [it.name for it in session.get_outputs()],
     }
     for entry in (
@@ -466,26 +453,14 @@ def _adopted(session: Any) -> Any:
 
 def _around_run(original: Any) -> Any:
     @functools.wraps(original)
-    def run(self: Any, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
+    def run(self: Any, output_names: Any, *more: Any, **named: Any) -> Any:
         session = self.__dict__.get(_OWN) or (_s.file and _adopted(self))
-        if (
-            not session
-            or _s.fault
-            or not _s.file
-            or (type(input_feed) is not dict and not isinstance(input_feed, Mapping))
-        ):
-            return original(self, output_names, input_feed, run_options)
-        entered = _enter(session, input_feed, _key, lambda: _describe(input_feed.items()), input_feed.items)
-        if entered is None:
-            return original(self, output_names, input_feed, run_options)
-        start = _clock()
-        try:
-            outputs = original(self, output_names, input_feed, run_options)
-        except BaseException:
-            _give_up(session)
-            raise
-        end = _clock()
-        _leave(session, entered, start, end, outputs, output_names or session.about["output_names"])
+        feed = more[0] if more else named.get("input_feed") or named.get("input_dict_ort_values")
+        if not session or not _s.file or (type(feed) is not dict and not isinstance(feed, Mapping)):
+            return original(self, output_names, *more, **named)
+        entered = _enter(session, feed, _key, lambda: _describe(feed.items()), feed.items)
+        names = output_names or session.about["output_names"]
+        outputs = _timed(original, (self, output_names, *more), named, session, entered, names)
         if _s.watched:
             _s.returned_ns = _clock()
         return outputs
@@ -493,48 +468,35 @@ def _around_run(original: Any) -> Any:
     return run
 
 
-def _around_ort_values(original: Any) -> Any:
-    call = _around_run(original)
-
-    @functools.wraps(original)
-    def run_with_ort_values(self: Any, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> Any:
-        return call(self, output_names, input_dict_ort_values, run_options)
-
-    return run_with_ort_values
-
-
 def _around_binding_run(original: Any) -> Any:
     @functools.wraps(original)
-    def run_with_iobinding(self: Any, iobinding: Any, run_options: Any = None) -> Any:
+    def run_with_iobinding(self: Any, iobinding: Any, run_options: Any = None) -> None:
         session = self.__dict__.get(_OWN) or (_s.file and _adopted(self))
-        if not session or _s.fault or not _s.file:
-            return original(self, iobinding, run_options)
+        if not session or not _s.file:
+            original(self, iobinding, run_options)
+            return
         bound = iobinding.__dict__.get(_OWN) or {}
         inputs = bound.get("inputs", {})
-        entered = _enter(
-            session,
-            inputs,
-            lambda it: ("bound", *it.items()),
-            lambda: [[name, *map(_as_list, it)] for name, it in inputs.items()],
-            list,
-        )
-        if entered is None:
-            return original(self, iobinding, run_options)
-        start = _clock()
-        try:
-            original(self, iobinding, run_options)
-        except BaseException:
-            _give_up(session)
-            raise
-        end = _clock()
+        rows = lambda: [[name, *it] for name, it in inputs.items()]  # noqa: E731
+        entered = _enter(session, inputs, lambda it: ("bound", *it.items()), rows, list)
+        _timed(original, (self, iobinding, run_options), {}, session, entered, None)
         _note_binding(session, bound)
-        return _leave(session, entered, start, end, None, None)
 
     return run_with_iobinding
 
 
-def _as_list(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def _timed(original: Any, arguments: Any, named: Any, session: Any, signature: Any, names: Any) -> Any:
+    """Call it, and record the call under what `_enter` gave; None where that failed."""
+    if signature is None:
+        return original(*arguments, **named)
+    start = _clock()
+    try:
+        outputs = original(*arguments, **named)
+    except BaseException:
+        _give_up(session)
+        raise
+    _leave(session, signature, start, _clock(), outputs, names)
+    return outputs
 
 
 @_guarded
@@ -588,8 +550,7 @@ def _around_copy_back(original: Any) -> Any:
 
 @_guarded
 def _copied_back(binding: Any, outputs: Any, took: int) -> Any:
-    session = binding.__dict__.get(_OWN, {}).get("session")
-    if session is not None:
+    if (session := binding.__dict__.get(_OWN, {}).get("session")) is not None:
         sizes = sum(getattr(it, "nbytes", 0) for it in outputs)
         for name, value in (("copies", 1), ("copy_ns", took), ("copied_bytes", sizes)):
             session.binding[name] = session.binding.get(name, 0) + value
@@ -608,7 +569,7 @@ def _wrap(module: Any) -> None:
     owner.run_with_iobinding = _around_binding_run(owner.run_with_iobinding)
     owner.run = _around_run(owner.run)
     if hasattr(owner, "run_with_ort_values"):
-        owner.run_with_ort_values = _around_ort_values(owner.run_with_ort_values)
+        owner.run_with_ort_values = _around_run(owner.run_with_ort_values)
     sessions.__init__ = _around_open(sessions.__init__)
     device = lambda args, named: (str(_first(args, named, "device_type")), None)  # noqa: E731
     value = lambda args, named: (lambda it: (it.device_name(), it))(_first(args, named, "ortvalue"))  # noqa: E731
@@ -626,47 +587,36 @@ def _wrap(module: Any) -> None:
     sessions._ortbench_wrapped = True
 
 
-class _Loader(importlib.abc.Loader):
-    """The loader of the module, and what is done once it is loaded."""
-
-    def __init__(self, own: Any) -> None:
-        self._own = own
-
-    def create_module(self, spec: Any) -> Any:
-        return self._own.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        module.__loader__ = module.__spec__.loader = self._own
-        self._own.exec_module(module)
-        _guarded(_loaded)(module)
-
-
 class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the module as others do, and has it wrapped once it is loaded."""
+
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != _TARGET or not _s.file:
             return None
-        for finder in sys.meta_path:
-            spec = None if finder is self or not hasattr(finder, "find_spec") else finder.find_spec(name, path, target)
-            if spec is not None:
-                if spec.loader is not None:
-                    spec.loader = _Loader(spec.loader)
-                return spec
-        return None
+        finders = [it for it in sys.meta_path if it is not self and hasattr(it, "find_spec")]
+        spec = next(filter(None, (it.find_spec(name, path, target) for it in finders)), None)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                load(module)
+                _guarded(_loaded)(module)
+
+            vars(spec.loader)["exec_module"] = exec_module
+        return spec
 
 
 def _loaded(module: Any) -> None:
+    if os.environ.get("NVTX_INJECTION64_PATH"):
+        with suppress(ImportError):  # without the package there are no ranges
+            import nvtx
+
+            _s.domain = nvtx.get_domain("ortbench")
     _wrap(module)
     _write()
 
 
 # The records
-
-
-def _cores() -> Any:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count()
 
 
 def _write() -> None:
@@ -678,24 +628,18 @@ def _write() -> None:
             _s.written = [it.data() for it in _s.sessions.values()]
         except Exception as error:  # what was written last stays
             _s.fault = _s.fault or f"{type(error).__name__}: {error}"
-        rows = [(it.number, *row) for it in _s.sessions.values() for row in it.rows]
-        for it in _s.sessions.values():
-            it.rows = []
         now = _clock()
         busy = _s.busy_ns + (now - _s.busy_from if _s.active else 0)
     module = sys.modules.get("onnxruntime")
     data = {
         "pid": os.getpid(), "parent": os.getppid(), "began_ns": _s.began_ns, "now_ns": now, "busy_ns": busy, "cpu_ns": time.process_time_ns(),
-        "cores": _cores(), "python": sys.version.split()[0], "argv": sys.argv[:20] if hasattr(sys, "argv") else [],
+        "argv": sys.argv[:20] if hasattr(sys, "argv") else [],
         "onnxruntime": getattr(module, "__version__", ""), "fault": _s.fault, "sessions": _s.written,
     }  # fmt: skip
     _write_kept()
     with open(f"{_s.file}.new", "w", encoding="utf-8") as file:
         json.dump(data, file)
     os.replace(f"{_s.file}.new", f"{_s.file}.json")
-    if rows:
-        with open(f"{_s.file}.calls", "a", encoding="ascii") as file:
-            file.writelines(f"{' '.join(map(str, row))}\n" for row in rows)
 
 
 def _keep_writing() -> None:
@@ -732,7 +676,7 @@ def _begin(folder: str) -> None:
     """Begin records anew, with the sessions that are there."""
     _s.file, _s.began_ns, _s.fault = os.path.join(folder, f"{os.getpid()}-{time.time_ns()}"), _clock(), ""
     _s.active = _s.busy_ns = 0
-    _s.to_keep, _s.watched, _s.to_look, _s.next_look_ns = [], [], _BURST, 0
+    _s.to_keep, _s.watched, _s.to_look, _s.next_look_ns = [], [], _FIRST, 0
     for it in _s.sessions.values():
         clocks = it.clocks
         it.__init__(it.about, it.number)

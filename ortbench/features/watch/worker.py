@@ -36,8 +36,7 @@ def watch_replay(
     work_ns: int,
     budget_s: float,
 ) -> dict[str, Any]:
-    """What a call takes, in wall and CPU time, in each round as it was and with each change; why a change cannot be made. Between calls
-    the thread works and waits as the program's did."""
+    """What a call takes, in wall and CPU time, in each round as it was and with each change; why a change cannot be made."""
     set_up_onnxruntime()
     wanted = target_from(target)
     provider = providers.find(wanted)

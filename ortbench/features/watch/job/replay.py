@@ -27,19 +27,14 @@ def problem(session: WatchedSession) -> str:
     """Why a session cannot be measured again; empty where it can."""
     if not session.path:
         return "its model was given as bytes, and was not kept"
-    if session.binding or any(it[1] not in ("array", "list", "tuple") for it in _signature(session)["inputs"]):
+    if session.binding or any(it[1] not in ("array", "list", "tuple") for it in main_signature(session)["inputs"]):
         return "the program calls it with IO binding or OrtValues"
     return ""
 
 
-def _signature(session: WatchedSession) -> dict[str, Any]:
+def main_signature(session: WatchedSession) -> dict[str, Any]:
     """The one that its calls spend most time with."""
     return max(session.signatures, key=lambda it: int(it["ns"]))
-
-
-def inputs_of(session: WatchedSession) -> str:
-    """The file that the recorder kept of it; empty where there is none."""
-    return str(_signature(session).get("kept", ""))
 
 
 def replay(
@@ -94,7 +89,7 @@ def _options(session: WatchedSession, inputs: Path | None, library: str | None) 
     if inputs is not None:
         given |= {"input": str(inputs)}
     else:
-        given |= {"shape": {row[0]: tuple(row[3]) for row in _signature(session)["inputs"] if row[3]}}
+        given |= {"shape": {row[0]: tuple(row[3]) for row in main_signature(session)["inputs"] if row[3]}}
     if library is not None:
         given |= {"ep-library": library}
     for option, name in (("intra-op-threads", "intra_op_num_threads"), ("inter-op-threads", "inter_op_num_threads")):

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -53,8 +54,18 @@ def watch(
         (Path(place) / "shim").mkdir()
         shutil.copyfile(shim.__file__, Path(place) / "shim" / "sitecustomize.py")
         began, throttled = time.perf_counter_ns(), throttled_ns()
-        code, cpu_ns = _run(command, _environment(Path(place) / "shim", records, keep_bytes), duration_s)
-        program = read_program(records, command, code, time.perf_counter_ns() - began, cpu_ns, throttled)
+        ended = threading.Event()
+        live = threading.Thread(target=_show_live, args=(records, ended))
+        if sys.stderr.isatty() and not wanted.quiet:
+            live.start()
+        try:
+            code, cpu_ns = _run(command, _environment(Path(place) / "shim", records, keep_bytes), duration_s)
+        finally:
+            ended.set()
+        wall_ns = time.perf_counter_ns() - began
+        if live.ident is not None:
+            live.join()
+        program = read_program(records, command, code, wall_ns, cpu_ns, throttled)
 
         from ortbench.features.watch.facts import watch_facts, worth_changing
         from ortbench.features.watch.report import build, nothing_seen
@@ -98,7 +109,7 @@ def replay_sessions(
     if wanted is False:
         return ""
     from ortbench.features.watch.analysis import changes_of
-    from ortbench.features.watch.job.replay import BUDGET_S, EACH_S, MOST, code_line, inputs_of, problem, replay
+    from ortbench.features.watch.job.replay import BUDGET_S, EACH_S, MOST, code_line, main_signature, problem, replay
 
     line = ""
     changes = [*changes_of(program).items()][: None if wanted else MOST]
@@ -111,7 +122,7 @@ def replay_sessions(
         if not problem(session):
             if not quiet:
                 print(f"measuring {name} again …", file=sys.stderr)
-            if kept := inputs_of(session):
+            if kept := main_signature(session).get("kept"):
                 inputs = _keep(records / kept, folder / f"inputs-{number}.npz")
         replay(session, own, inputs, library, budget_s)
         if not line and session.path and not session.is_on_cpu:
@@ -163,6 +174,17 @@ def _run(command: Sequence[str], environment: dict[str, str], duration_s: float 
     after = os.times()
     used = after.children_user + after.children_system - before.children_user - before.children_system
     return code if code >= 0 else 128 - code, round(used * 1e9)
+
+
+def _show_live(records: Path, ended: threading.Event) -> None:
+    """A line each second of what the records have so far, until the program has ended."""
+    from ortbench.features.watch.report import live_line
+
+    began, line = time.perf_counter_ns(), ""
+    while not ended.wait(1.0):
+        line = live_line(read_records(records), time.perf_counter_ns() - began) or line
+        print(f"\r{line}\x1b[K" * bool(line), end="", file=sys.stderr, flush=True)
+    print("\r\x1b[K" * bool(line), end="", file=sys.stderr, flush=True)
 
 
 @contextmanager
