@@ -21,7 +21,6 @@ from ortbench.features.watch.analysis import (
     spun_ns,
 )
 
-MOST = 5
 _LEAST = 0.005  # of the program's time: less is not worth a change
 _SLOWER = 1.5  # a first call than later ones
 _EDGE = 1.1  # calls at the same time than one after the other
@@ -41,7 +40,7 @@ def watch_facts(program: Watched) -> list[Fact]:
 def worth_changing(facts: Sequence[Fact]) -> list[Fact]:
     """The costliest of them, at most five; or that there is nothing."""
     worth = [it for it in facts if not isinstance(part := it.values["share"], Quantity) or part.value >= _LEAST]
-    return worth[:MOST] or [Fact("watch", "no-habit")]
+    return worth[:5] or [Fact("watch", "no-habit")]
 
 
 def _habits(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
@@ -95,7 +94,8 @@ def _device_copies(program: Watched, session: WatchedSession) -> Iterator[_Habit
         if (saved := _saving(program, habit.changes, "ns")) is not None:
             yield _habit(program, session, habit.verdict, saved, **sizes, **habit.words)
         else:
-            unknown: dict[str, Known] = {"cost": "time unknown", "share": "see --replay"}
+            why = "too little for the replay to tell" if session.replay else "see --replay"
+            unknown: dict[str, Known] = {"cost": "time unknown", "share": why}
             fact = Fact("watch", habit.verdict, session.name, {**unknown, **sizes, **habit.words})
             yield _Habit(habit.copied * session.calls / _FAST_LINK * 1e9, fact)
 
@@ -104,7 +104,7 @@ _FAST_LINK = 25e9  # bytes/s: what takes an unknown time stands in order as by t
 
 
 def _saving(program: Watched, changes: Sequence[tuple[str, Change]], what: str) -> Quantity | None:
-    """What the program's calls take less with some changes, with its interval; None where one was not measured."""
+    """What the program's calls take less with some changes, with its interval; None where one was not measured, or may save nothing."""
     found = []
     for name, change in changes:
         session = next(it for it in program.sessions if it.name == name)
@@ -112,7 +112,7 @@ def _saving(program: Watched, changes: Sequence[tuple[str, Change]], what: str) 
             return None
         found.append([session.calls * it for it in (saved[0], *saved[1])])
     middle, low, high = map(sum, zip(*found, strict=True))
-    return ns(middle, (low, high))
+    return ns(middle, (low, high)) if low > 0 else None
 
 
 def _shapes(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
@@ -131,7 +131,7 @@ def _threads(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
     """More threads than there are cores, where fewer were measured and took less."""
     change = fewer_threads(program, session)
     saved = None if change is None else _saving(program, [(session.name, change)], "ns")
-    if change is not None and saved is not None and saved.ci95 and saved.ci95[0] > 0:
+    if change is not None and saved is not None:
         yield _habit(program, session, "threads-beyond-cores", saved, threads=session.pool + 1,
                      cores=f"{program.usable_cores:g}", number=str(change["threads"]))  # fmt: skip
 
