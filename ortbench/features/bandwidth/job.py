@@ -50,15 +50,12 @@ def measure_curve(plan: CopyPlan, out: Path | None, quiet: bool, observer: Obser
         driver = copy_driver(plan, client, result_saver(folder, FILE_NAME), told)
         (result,) = driver.run()
     if folder is not None:
-        write_tables(result, folder)
+        _write_tables(result, folder)
     return Measured([result], [] if folder is None else [folder], driver.interrupted)
 
 
-def write_tables(result: Result, folder: Path) -> None:
-    """Write the tables of a finished curve into its folder, and the plot where Matplotlib was not left out.
-
-    What could not be written is noted.
-    """
+def _write_tables(result: Result, folder: Path) -> None:
+    """Write the tables of a finished curve, and the plot where Matplotlib was not left out; what could not be written is noted."""
     from ortbench.features.bandwidth.analysis import measured
     from ortbench.features.bandwidth.report import build
     from ortbench.report.markdown import markdown

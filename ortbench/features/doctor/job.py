@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.core.paths import with_pip_of
+from ortbench.core.safe_text import complain
 from ortbench.jobs.measuring import observer_for
 from ortbench.jobs.publishing import write_json
 
@@ -37,7 +37,7 @@ def doctor(with_noise: bool, python: str | None, json_out: str | None, verbose: 
         report = build_doctor(sections, usable(facts))
         print_report(report if verbose else brief(report))
         if wanted and facts["noise"] is None:
-            print("ortbench: interrupted before the noise was measured", file=sys.stderr)
+            complain("interrupted before the noise was measured")
     if wanted and facts["noise"] is None:
         return INTERRUPTED
     return DONE if works(facts) else BENCHMARK_FAILED
