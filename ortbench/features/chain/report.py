@@ -6,7 +6,7 @@ from ortbench.core import units
 from ortbench.core.safe_text import first_of
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.features.chain.analysis import crosses, crossing_ns
-from ortbench.features.chain.model import LINKED, Chain, ChainLink, ChainStage
+from ortbench.features.chain.model import LINKED, Chain, ChainLink
 from ortbench.model.metrics import TIME
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import OK, Case, Result
@@ -66,7 +66,7 @@ def stage_table(result: Result) -> Table:
             *(maybe(percentile(stats, it), show) for it in SAMPLES_FOR),
             between(stats.ci95, show),
             str(stage["repeat"]) if stage["repeat"] > 1 else NOTHING,
-            _stage_place(stage, result),
+            with_device(stage, hardware_name(stage["device"], result)).replace("ExecutionProvider", ""),
         )
         for stage, mode, stats in rows
     )
@@ -104,11 +104,6 @@ def own_line(result: Result) -> str:
     names = [f"{it['name']} ×{it['repeat']}" if it["repeat"] > 1 else it["name"] for it in chain["stages"]]
     stages, links = (units.count(len(chain[key]), key[:-1]) for key in ("stages", "links"))
     return f"chain of {stages} and {links}: {', '.join(names)}"
-
-
-def _stage_place(stage: ChainStage, result: Result) -> str:
-    """The EP and the device of a stage, in a few words."""
-    return with_device(stage, hardware_name(stage["device"], result)).replace("ExecutionProvider", "")
 
 
 def heading(result: Result) -> str:

@@ -15,12 +15,7 @@ from ortbench.analysis.findings.program import command, inspection, pairs_of
 from ortbench.analysis.items import put_rates
 from ortbench.core.stats import FEW, Value, by_processes, summarise, t_quantile
 from ortbench.features.loop.model import COPIED_BY_STEPS, SETTINGS, Generation, Loop
-from ortbench.model.modes import (
-    ENERGY,
-    LATENCY,
-    STEP,
-    WHOLE_LOOP,
-)
+from ortbench.model.modes import ENERGY, LATENCY, STEP, WHOLE_LOOP
 from ortbench.model.result import Case, Result
 from ortbench.model.settings import changed
 
@@ -51,7 +46,6 @@ def put_figures(case: Case, loop: Loop) -> None:
         case.put("step_growth", slope_ns(case.steps_ns, first, of_each), derived=True)
         if generation is not None:
             _summarise_tokens(case, generation, samples)
-            put_token_energy(case, generation)
     for key in COPIED_BY_STEPS:
         copied = case.step_copies(key)
         if copied is not None:
@@ -76,11 +70,7 @@ def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[floa
     put_rates(case, {"prefill_tokens_per_s": batch * generation["prompt"]}, first)
     of_sequence = (count - 1) if batch > 1 else 0
     put_rates(case, {"decode_tokens_per_s": batch * (count - 1), "sequence_tokens_per_s": of_sequence}, decoding)
-
-
-def put_token_energy(case: Case, generation: Generation) -> None:
-    """Put into a case what a token draws, where that of a whole loop is known."""
-    drawn, tokens = case.metrics.get(ENERGY), generation["tokens"] * generation["batch"]
+    drawn, tokens = case.metrics.get(ENERGY), count * batch
     if isinstance(drawn, Value):
         ends = None if drawn.ci95 is None else [joules / tokens for joules in drawn.ci95]
         case.put("token_energy", drawn.value / tokens, ends, derived=True)

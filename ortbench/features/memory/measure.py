@@ -23,7 +23,7 @@ from ortbench.measure.process import Client, request_of, worker_for
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY
-from ortbench.model.result import OK, Case, Result
+from ortbench.model.result import OK, Case
 
 _OPTION = "measure-memory"
 _PROFILE = "ONNX Runtime's profile of the same inferences in another worker"
@@ -59,7 +59,8 @@ def _weigh(configuration: Configuration, mode: str, case: Case) -> CaseMemory:
     part_of(result.kind, "measure", "complete_request", lambda *_: None)(result, asked)
     asked["do"] = plan.part.opened_by
     request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": configuration.kept[_OPTION]}
-    workers, on_card = plan.passes[_OPTION], _uses_card(result)
+    workers, stages = plan.passes[_OPTION], result.part["stages"] if kind_of(result.kind).of_stages else []
+    on_card = any(is_on_nvidia(it) for it in (result.target, *result.target.get("eps", ()), *stages))
     before = read_cards() if on_card else []
     with _worker(configuration) as client:
         weighed: Weighed = client.ask("memory", **request)
@@ -121,8 +122,3 @@ def _ask_arenas(
         since = "it has since 1.28, where the EP's allocator tells"
         how = f"not known: the profile of ONNX Runtime {weighed['version']} has nothing of it ({since})"
     return weighed["arenas"], how, weighed["nodes"]
-
-
-def _uses_card(result: Result) -> bool:
-    stages = result.part["stages"] if kind_of(result.kind).of_stages else []
-    return any(is_on_nvidia(it) for it in (result.target, *result.target.get("eps", ()), *stages))

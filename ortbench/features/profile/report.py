@@ -11,7 +11,6 @@ from ortbench.features.profile.analysis import (
     APART,
     DOWN,
     UP,
-    Copies,
     Profile,
     Range,
     Recording,
@@ -92,7 +91,9 @@ def nsight_says(profile: Profile) -> list[str]:
             "Nsight Systems recorded no range of domain ortbench: its version may be older than what the nvtx package "
             "needs, or the session was over before it listened."
         ]
-    return [*_agreement(profile, recording), *_copy_share(profile.session, recording), *_totals(recording)]
+    said = [*_agreement(profile, recording), *_copy_share(profile.session, recording)]
+    nothing = "No CUDA work was recorded: the ranges are all that Nsight Systems has of this EP."
+    return said if recording.gpu is not None else [*said, nothing]
 
 
 def _agreement(profile: Profile, recording: Recording) -> list[str]:
@@ -125,24 +126,10 @@ def _copy_share(session: Result, recording: Recording) -> list[str]:
     if not moved:
         return [f"Nsight recorded no copies inside {what} with {CPU}."]
     n, spent = len(found.durations_ns), sum(copies.time_ns for copies in moved)
-    parts = [f"{copies.kind} {units.duration(copies.time_ns / n)} ({_of(copies, n)})" for copies in moved]
+    parts = []
+    for it in moved:
+        memory = f", {it.memory.lower()} memory" if it.memory else ""
+        each = f"{units.size(it.size / n)} in {it.count / n:g} {'copy' if it.count == n else 'copies'}{memory}"
+        parts.append(f"{it.kind} {units.duration(it.time_ns / n)} ({each})")
     share = spent / max(sum(found.durations_ns), 1)
     return [f"Copies take {share:.0%} of {what} with {CPU}, by the GPU's clock: {', '.join(parts)}."]
-
-
-def _of(copies: Copies, runs: int) -> str:
-    kind = f", {copies.memory.lower()} memory" if copies.memory else ""
-    count = copies.count / runs
-    return f"{units.size(copies.size / runs)} in {count:g} {'copy' if count == 1 else 'copies'}{kind}"
-
-
-def _totals(recording: Recording) -> list[str]:
-    if recording.gpu is None:
-        return ["No CUDA work was recorded: the ranges are all that Nsight Systems has of this EP."]
-    parts = [
-        f"{it.kind} {it.count} × {units.duration(it.time_ns / it.count)}, {units.size(it.size)}"
-        + (f" ({it.memory.lower()})" if it.memory else "")
-        for it in recording.copies
-    ]
-    kernels = f"{recording.kernels} kernels, {units.duration(recording.kernels_ns)}"
-    return [f"In the whole capture on {recording.gpu}: {'; '.join([*parts, kernels])}."]

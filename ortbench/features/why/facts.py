@@ -67,7 +67,9 @@ def change_fact(change: Change) -> Fact:
         kept = [it for it in own if it["ep"] not in {b["ep"] for b in base}] or own
         values |= {**_nodes(kept), "ep": _eps(kept), "base_ep": _eps(base)}
     if change.kind == kinds.CHANGED:
-        a, b = _differing(base, own)
+        # The first nodes of both of one operator whose types or shapes differ.
+        pairs = [(a, b) for a in base for b in own if a["op"] == b["op"]]
+        a, b = next((it for it in pairs if _types(it[0]) != _types(it[1])), (base[0], own[0]))
         values |= {**_nodes([b]), "types": _types(b), "base_types": _types(a)}
     return Fact("change", verdict, "", values)
 
@@ -80,12 +82,6 @@ def _nodes(nodes: Sequence[ProfiledNode], side: str = "") -> Values:
 
 def _eps(nodes: Sequence[ProfiledNode]) -> list[str]:
     return sorted({it["ep"] for it in nodes})
-
-
-def _differing(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> tuple[ProfiledNode, ProfiledNode]:
-    """The first nodes of both of one operator whose types or shapes differ."""
-    pairs = [(a, b) for a in base for b in own if a["op"] == b["op"]]
-    return next(((a, b) for a, b in pairs if (a["reads"], a["gives"]) != (b["reads"], b["gives"])), (base[0], own[0]))
 
 
 def _types(node: ProfiledNode) -> list[str]:

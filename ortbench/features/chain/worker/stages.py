@@ -61,11 +61,6 @@ class OpenStage:
             return self.loop.last[number]
         return self.loop.outputs[-1][out - sum(pair.out < out for pair in self.loop.pairs)]
 
-    def place_of_output(self, out: int) -> Place:
-        """Where its last step leaves an output: a state where its input is."""
-        number, places = self.loop.state_of_output(out), self.model.places
-        return places.outputs[out] if number is None else places.inputs[self.loop.pairs[number].into]
-
 
 @dataclass(frozen=True, eq=False)
 class Joint:
@@ -90,7 +85,10 @@ class Joint:
         return f"{self.source.name}.{self.given.name}", f"{self.target.name}.{self.taken.name}"
 
     def places(self) -> tuple[Place, Place]:
-        return self.source.place_of_output(self.out), self.target.model.places.inputs[self.into]
+        """Where the last step of the one leaves it, a state where its input is, and where the other takes it."""
+        number, places = self.source.loop.state_of_output(self.out), self.source.model.places
+        given = places.outputs[self.out] if number is None else places.inputs[self.source.loop.pairs[number].into]
+        return given, self.target.model.places.inputs[self.into]
 
     def why_copied(self) -> str | None:
         """Why the value cannot be taken where it is; None if it can."""

@@ -223,7 +223,9 @@ class LoopMode(PartsMode):
         for number, (call, reference) in enumerate(zip(self._calls, lockstep(self._model, self._loop), strict=True)):
             call()
             found = [*zip(self._free, self.step_outputs(number), strict=True)]
-            if self._compares_state(number):
+            # In the first steps, the last, and behind each power of two: what goes wrong in a state stays in it, or shows in what is
+            # computed from it, and a decoder's would be gigabytes to compare, a minute for 200 tokens.
+            if number < _COMPARED or number & (number - 1) == 0 or number == self._loop.count - 1:
                 found += zip((pair.out for pair in self._loop.pairs), self.state(number), strict=True)
             for place, got in found:
                 if got is None:
@@ -231,11 +233,6 @@ class LoopMode(PartsMode):
                 wrong = difference(self._step_label(names[place], number), got, reference[place], rtol, atol, PLAIN)
                 if wrong is not None:
                     raise WrongOutputs(wrong)
-
-    def _compares_state(self, number: int) -> bool:
-        """In the first steps, the last, and behind each power of two: what goes wrong in a state stays in it, or shows in what
-        is computed from it, and a decoder's would be gigabytes to compare, a minute for 200 tokens."""
-        return number < _COMPARED or number & (number - 1) == 0 or number == self._loop.count - 1
 
     def _count_bytes(
         self, state: tuple[list[int], list[int]], others: tuple[list[int], list[int]], first: int = 0, last: int = 0

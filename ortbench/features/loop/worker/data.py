@@ -139,7 +139,8 @@ def make_loop_data(
             ids = {name: array.copy() for name, array in arrays.items() if name == generated.roles.ids.name}
             arrays = {**arrays, **ids}
             generated.take(number, found, request.rtol, request.atol)
-            outputs.append([make_placeholder(array) for it, array in enumerate(found) if it not in state_outputs])
+            empty = [np.broadcast_to(np.zeros((), array.dtype), array.shape) for array in found]  # which take no memory
+            outputs.append([array for it, array in enumerate(empty) if it not in state_outputs])
         else:
             outputs.append([array for it, array in enumerate(found) if it not in state_outputs])
             kept += sum(array.nbytes for array in outputs[-1])
@@ -165,11 +166,6 @@ def make_loop_data(
             ]
     early, single = singles[:2][-1], singles[-1]
     return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, generated)
-
-
-def make_placeholder(array: Array) -> Array:
-    """An array of the same shape and dtype that takes no memory."""
-    return np.broadcast_to(np.zeros((), array.dtype), array.shape)
 
 
 def _first_that_runs(
