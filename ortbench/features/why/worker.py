@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import onnx
-
 from ortbench.core.errors import BenchmarkFailed, one_line
+from ortbench.core.files import files_named_in
 from ortbench.features.why.analysis.matching import Traits, align
 from ortbench.worker.inputs.model_file import inner_graphs
 from ortbench.worker.inspection import graph as model_graph
@@ -38,14 +37,13 @@ def _write(model: Any, path: Path, folder: Path) -> str:
     """Write a copy of the model of a file into a new folder, with copies of its weights' files; its path.
 
     ONNX Runtime follows no link out of a model's folder, and a weight may lie in a file of the model's own name."""
-    locations = {*_locations(model)}
-    name = path.name
+    locations, name = files_named_in(path), path.name
     while name in locations:
         name = f"copy-{name}"
     try:
         folder.mkdir()
         for location in sorted(locations):
-            if not Path(location).is_absolute() and ".." not in Path(location).parts:  # which ONNX Runtime refuses
+            if (path.parent / location).is_file():
                 (folder / location).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path.parent / location, folder / location)
         with (folder / name).open("xb") as file:
@@ -53,19 +51,6 @@ def _write(model: Any, path: Path, folder: Path) -> str:
     except (OSError, ValueError) as error:  # ValueError: more than a protobuf can hold
         raise BenchmarkFailed(f"no copy of {path} can be made: {one_line(error)}") from None
     return str(folder / name)
-
-
-def _locations(model: Any) -> Iterator[str]:
-    """The files that tensors of a model lie in."""
-    graphs = [model.graph]
-    while graphs:
-        graph = graphs.pop()
-        graphs += [inner for node in graph.node for _, inner in inner_graphs(node)]
-        attributes = [it for node in graph.node for it in node.attribute]
-        tensors = [*graph.initializer, *(it.t for it in attributes if it.HasField("t"))]
-        for tensor in tensors:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                yield next(it.value for it in tensor.external_data if it.key == "location")
 
 
 class _Reverter:
