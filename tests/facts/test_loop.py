@@ -107,6 +107,18 @@ def test_a_jump_over_depth_is_found_where_it_is(count: int, at: int) -> None:
         assert found.after == pytest.approx(MS * (1.5 + each * at), rel=0.02)
 
 
+def test_a_jump_is_where_it_is_also_where_ranks_alone_would_say_a_step_later() -> None:
+    steps = MS * (1 + 0.2 * (np.arange(300) >= 20))
+    assert [
+        jump.step for seed in (11, 14, 15) for jump in jumps(stepping(steps, noise=0.02, seed=seed), first=True)
+    ] == [21] * 3
+
+
+def test_in_noise_alone_there_is_seldom_a_jump() -> None:
+    series = [stepping(MS * np.ones(n), noise=0.05, seed=seed) for n in (30, 60, 100) for seed in range(20)]
+    assert sum(bool(jumps(it, first=True)) for it in series) <= 1
+
+
 def test_what_is_no_jump_is_none() -> None:
     number = np.arange(300)
     for seed in range(3):

@@ -163,6 +163,7 @@ def test_sides_are_processes_with_threads_of_their_own() -> None:
         ("device-tensors", {"h2d": "run", "inference": "readback", "d2h": None, "latency": None}),
         ("device-resident", {"latency": "readback"}),
         ("cpu-tensors", {"latency": "readback"}),
+        ("pipelined", {"latency": None}),
     ],
 )
 def test_blocks_name_the_sync_that_ends_their_samples(mode: str, syncs: dict[str, str | None]) -> None:

@@ -185,7 +185,7 @@ def rounds_that_jump(case: Case, first: bool, jump: Jump) -> dict[int, bool]:
 @lru_cache(maxsize=64)
 def _jumps(medians: tuple[int, ...]) -> list[Jump]:
     n, places = len(medians), list[int]()
-    level = _level(medians, (n - 1) / 2, _slope(medians, max(1, n // 8)))
+    level = _level(medians, (n - 1) / 2, _slope(medians, max(1, n // 6)))
     stretches = [(0, n)]
     while stretches:
         begin, end = stretches.pop()
