@@ -49,31 +49,22 @@ _MEASURED = ("session_ns", "first_inference_ns", "d2h_ns", "h2d_ns")
 
 def different_stages(one: Chain, other: Chain) -> list[tuple[str, str, str]]:
     """What makes two chains different ones, in words: stages, their models, what is fed back, links; what it is, and that of each."""
-    if (mine := _stages(one)) != (theirs := _stages(other)):
+    mine, theirs = (", ".join(map(_called, it["stages"])) for it in (one, other))
+    if mine != theirs:
         return [("stages", mine, theirs)]
     found = []
     for a, b in _pairs(one, other):
         if a["sha256"] != b["sha256"]:
-            found.append((f"model of {a['name']}", _stage_model(a), _stage_model(b)))
+            mine, theirs = (f"{it['model']} ({it['sha256'][:12]})" for it in (a, b))
+            found.append((f"model of {a['name']}", mine, theirs))
         if a["feedback"] != b["feedback"]:
-            found.append((f"feedback of {a['name']}", _fed(a), _fed(b)))
-    links, others = _links(one), _links(other)
+            mine, theirs = (", ".join(f"{out}={into}" for out, into in it["feedback"]) or "none" for it in (a, b))
+            found.append((f"feedback of {a['name']}", mine, theirs))
+    links, others = ([f"{link['from']} → {link['to']}" for link in it["links"]] for it in (one, other))
     if set(links) != set(others):
-        only, only_other = (
-            [it for it in mine if it not in theirs] for mine, theirs in ((links, others), (others, links))
-        )
-        found.append(
-            ("links that the other has not", first_of(only, _MOST) or "none", first_of(only_other, _MOST) or "none")
-        )
-    return found
-
-
-def _stage_eps(chain: Chain) -> dict[str, object]:
-    """The EP and the device of each stage, as messages call them."""
-    found: dict[str, object] = {}
-    for stage in chain["stages"]:
-        found[f"EP of {stage['name']}"] = stage["ep"]
-        found[f"device of {stage['name']}"] = device_identity(stage["device"])
+        only = ([it for it in own if it not in rest] for own, rest in ((links, others), (others, links)))
+        mine, theirs = (first_of(it, _MOST) or "none" for it in only)
+        found.append(("links that the other has not", mine, theirs))
     return found
 
 
@@ -103,22 +94,9 @@ def _pairs(one: Chain, other: Chain) -> Iterator[tuple[ChainStage, ChainStage]]:
     return ((stage, others[stage["name"]]) for stage in one["stages"] if stage["name"] in others)
 
 
-def _stages(chain: Chain) -> str:
-    return ", ".join(
-        f"{it['name']} ×{it['repeat']}" if it["repeat"] > 1 or it["feedback"] else it["name"] for it in chain["stages"]
-    )
-
-
-def _stage_model(stage: ChainStage) -> str:
-    return f"{stage['model']} ({stage['sha256'][:12]})"
-
-
-def _fed(stage: ChainStage) -> str:
-    return ", ".join(f"{out}={into}" for out, into in stage["feedback"]) or "none"
-
-
-def _links(chain: Chain) -> list[str]:
-    return [f"{link['from']} → {link['to']}" for link in chain["links"]]
+def _called(stage: ChainStage) -> str:
+    is_loop = stage["repeat"] > 1 or stage["feedback"]
+    return f"{stage['name']} ×{stage['repeat']}" if is_loop else stage["name"]
 
 
 def counted(result: Result) -> str:
@@ -128,4 +106,8 @@ def counted(result: Result) -> str:
 def identity(result: Result, own: Traits) -> Traits:
     """Stages may each be on another EP."""
     rest = {key: value for key, value in own.items() if key not in ("shapes", "EP", "device")}
-    return {"shapes": own["shapes"], **_stage_eps(result.part), **rest}
+    eps: Traits = {}
+    for stage in result.part["stages"]:
+        eps[f"EP of {stage['name']}"] = stage["ep"]
+        eps[f"device of {stage['name']}"] = device_identity(stage["device"])
+    return {"shapes": own["shapes"], **eps, **rest}

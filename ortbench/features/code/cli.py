@@ -44,7 +44,12 @@ def code(
         raise BadInput(f"{model}: {reason}")
     plan = replace(plan, modes=_possible_modes(given, plan))
     check(plan)
-    _refuse_unwritable(plan)
+    if plan.target.ep in POLICIES:
+        reason = "'ortbench run' with it says which EP ONNX Runtime chooses: name that one"
+        raise BadInput(f"--ep {plan.target.ep}: a program names its EP; {reason}", "--ep")
+    if plan.inputs.path is not None and is_folder(plan.inputs.path):
+        reason = "a program with numpy alone reads an .npz, whose keys are the names of the inputs"
+        raise BadInput(f"--input {plan.inputs.path}: {reason}", "--input")
     from ortbench.features.code import job
 
     raise SystemExit(job.write_code(plan, out, notebook))
@@ -65,13 +70,3 @@ def _possible_modes(given: RawOptions, plan: Plan) -> tuple[str, ...]:
         *(["captured"] if target.cuda_graph else []),
     ]
     return tuple(mode for mode in _REPLACEABLE if all(getattr(MODES[mode], it) for it in wanted))
-
-
-def _refuse_unwritable(plan: Plan) -> None:
-    """Refuse what no program is written for (`BadInput`)."""
-    if plan.target.ep in POLICIES:
-        reason = "'ortbench run' with it says which EP ONNX Runtime chooses: name that one"
-        raise BadInput(f"--ep {plan.target.ep}: a program names its EP; {reason}", "--ep")
-    if plan.inputs.path is not None and is_folder(plan.inputs.path):
-        reason = "a program with numpy alone reads an .npz, whose keys are the names of the inputs"
-        raise BadInput(f"--input {plan.inputs.path}: {reason}", "--input")

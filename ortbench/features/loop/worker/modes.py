@@ -128,35 +128,24 @@ class CpuLoop(LoopMode):
     # As a stage of a chain
 
     def take(self) -> None:
-        """Take what links give."""
+        """Take what links give, as this stage's runs take it: numpy's arrays, or where it has other types OrtValues."""
         self._holds.clear()
-        for linked in self._taken:
-            value = self._convert_linked(linked)
-            number = self._loop.state_of_input(linked.into)
-            name = self._model.inputs[linked.into].name
+        for into, source, out in self._taken:
+            number = source._loop.state_of_output(out)
+            value = source._got[-1][out] if number is None else source._state[number]
+            spec, is_array = self._model.inputs[into], isinstance(value, (np.ndarray, np.generic))
+            if self._native and not is_array:
+                value = host_array(source._model.outputs[out], value)
+            elif is_array and not self._native:
+                array = np.asarray(value, order="C")
+                value = host_value(spec, array)
+                self._holds.append((value, array))
+            number = self._loop.state_of_input(into)
             if number is not None:
                 self._state[number] = value
                 continue
             for feed in self._feeds:
-                feed[name] = value
-
-    def last_output(self, out: int) -> Any:
-        """What the last step gave for an output, as ONNX Runtime gave it."""
-        number = self._loop.state_of_output(out)
-        return self._got[-1][out] if number is None else self._state[number]
-
-    def _convert_linked(self, taken: LinkedInput) -> Any:
-        """What another stage gave, as this one's runs take it: numpy's arrays, or where it has other types OrtValues."""
-        value = taken.source.last_output(taken.out)
-        is_array = isinstance(value, (np.ndarray, np.generic))
-        if self._native:
-            return value if is_array else host_array(taken.source._model.outputs[taken.out], value)
-        if not is_array:
-            return value
-        array = np.asarray(value, order="C")
-        linked = host_value(self._model.inputs[taken.into], array)
-        self._holds.append((linked, array))
-        return linked
+                feed[spec.name] = value
 
 
 class LinkedInput(NamedTuple):
