@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import ml_dtypes
@@ -15,7 +14,7 @@ import onnx
 import pytest
 
 from ortbench.model.modes import LOOP_MODES, MODES
-from tests import programs, softcuda
+from tests import programs
 from tests.conftest import MODELS, measure, ortbench
 from tests.environments import Environment, without_ortbench
 from tests.refdevice import Config
@@ -264,44 +263,3 @@ def test_a_programs_median_is_that_of_ortbench_in_virtual_time(library: Path, tm
         10  # its program reads the word that it waits for from that memory, and no copy of it takes time
     )
     assert found == pytest.approx(own, abs=0.1)  # as a program prints it
-
-
-CLOSE_US, CLOSE = 20, 0.03
-ATTEMPTS = 5  # noise of a busy machine is added to times and never taken away, so the best of each are compared
-
-
-def _cuda(request: pytest.FixtureRequest) -> tuple[str, tuple[str, ...]]:
-    """With long kernels: its engines are threads, which are woken up a tenth of a millisecond sooner or later."""
-    variables = softcuda.Config(kernel_us=2000).environ()
-    words = ("env", *(f"{name}={value}" for name, value in variables.items()))
-    return "cuda", (*words, *request.getfixturevalue("software_cuda"))
-
-
-EPS: dict[str, Callable[[pytest.FixtureRequest], tuple[str, tuple[str, ...]]]] = {
-    "cpu": lambda _: ("cpu", ()),
-    "webgpu": lambda request: ("webgpu", request.getfixturevalue("software_gpu")),
-    "cuda": _cuda,
-}
-
-
-@pytest.mark.timing
-@pytest.mark.parametrize("ep", EPS)
-def test_a_programs_median_is_that_of_ortbench(
-    ep: str, request: pytest.FixtureRequest, bare: Environment, tmp_path: Path
-) -> None:
-    name, prefix = EPS[ep](request)
-    target = ("--ep", name)
-    model = MODELS / ("tiny.onnx" if ep == "webgpu" else "loop_on_device.onnx")  # software is slow there
-    refused = programs.written(tmp_path / "p", model, *target, "--duration", 0.5, modes=list(MODES), prefix=prefix)
-    modes = [mode for mode in MODES if mode not in refused]
-    asked = [word for mode in modes for word in ("--mode", mode)]
-    best: dict[str, tuple[float, float]] = dict.fromkeys(modes, (float("inf"), float("inf")))
-    for attempt in range(ATTEMPTS):
-        result = measure(model, *target, *asked, "--duration", 1, out=tmp_path / str(attempt), prefix=prefix)
-        found = programs.run_all(tmp_path / "p", bare, prefix)
-        for case in result["cases"]:
-            mode, own, other = case["mode"], case["metrics"]["latency"]["median"] / 1000, found[case["mode"]][1]
-            best[mode] = min(best[mode][0], own), min(best[mode][1], other)
-        if all(abs(one - other) <= max(CLOSE_US, CLOSE * one) for one, other in best.values()):
-            return
-    raise AssertionError(f"medians of ortbench and of programs, µs: {best}")
