@@ -14,7 +14,7 @@ import pytest
 from ortbench.analysis.comparing.claims import Claim
 from ortbench.facts.fact import Fact, Quantity, Values, record
 from ortbench.facts.findings import facts_of
-from ortbench.facts.sentences import sentence, sentences
+from ortbench.facts.sentences import in_order, sentence, sentences
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Figure
@@ -120,6 +120,12 @@ def test_scripted_results_fit_a_screen(name: str) -> None:
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
 def test_stored_results_fit_a_screen(path: Path) -> None:
     check(load(path))
+
+
+def test_of_commands_that_differ_in_their_duration_one_is_named() -> None:
+    words = ("--duration 9s --ep cpu", "--duration 5s --ep cpu", "--ep cpu", "--ep cuda --duration 5s")
+    ordered = in_order([Fact("few-blocks", "one", "", {}, f"ortbench run m.onnx {it}") for it in words])
+    assert [it.next for it in ordered] == [f"ortbench run m.onnx {words[0]}", "", "", f"ortbench run m.onnx {words[3]}"]
 
 
 def test_several_processes_are_processes() -> None:
