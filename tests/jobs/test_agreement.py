@@ -87,12 +87,12 @@ def test_a_mode_that_processes_agree_on_is_settled_while_another_goes_on(
         (tmp_path / folder).mkdir()
     processes, stopped, text = run(library, tmp_path / "quiet")
     assert (processes, stopped) == ({CPU: 3, DEVICE: 3, RESIDENT: 3}, AGREED)
-    assert " in 3 processes: they agree within ±2 %" in text
+    assert " in 3 processes: processes agree within ±2 %" in text
     begin, end = (round(share * clock.readings) for share in SECOND)
     clock.restart(dict.fromkeys(range(begin, end), 1_000_000))
     processes, stopped, text = run(library, tmp_path / "slower")
     assert (processes, stopped) == ({CPU: 5, DEVICE: 3, RESIDENT: 5}, {"reason": "processes", "value": 0.02})
-    assert " in 5 processes: they do not agree within ±2 %" in text
+    assert " in 5 processes: processes do not agree within ±2 %" in text
 
 
 @pytest.mark.process

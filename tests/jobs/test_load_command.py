@@ -190,7 +190,7 @@ def test_a_load_is_measured_in_several_processes(library: Path, tmp_path: Path) 
     load = ("--concurrency", "1,2", "--rate", 100, "--slo", "p50=20ms", "--duration", 1, "--processes", 3)
     ran, result = on_device(library, tmp_path, "--mode", "device-resident", *load, compute_us=1000)
     assert (ran.code, ran.err) == (0, "")
-    assert "in 3 processes: every load point was measured" in " ".join(ran.out.split())
+    assert "in 3 processes: everything was measured" in " ".join(ran.out.split())
     runs = Trace.read(tmp_path / "trace").of("run")
     assert len({run["pid"] for run in runs}) == 3
     alone, one, two, rate = result.cases

@@ -28,7 +28,7 @@ def test_a_run_is_measured_in_several_processes(tmp_path: Path) -> None:
         "run", TINY, *SHORT, "--iterations", 10, "--processes", 3, "--out", tmp_path, "--json", tmp_path / "a.json"
     )
     assert (ran.code, ran.err) == (0, "")
-    assert "in 3 processes: 10 iterations per mode" in ran.out
+    assert "in 3 processes: iterations done (10 per mode)" in ran.out
     (file,) = tmp_path.glob("*/result.json")
     for case in load(file).cases:
         assert case.processes == [0, 1, 2]  # a block holds all of a part

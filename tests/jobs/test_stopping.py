@@ -208,7 +208,7 @@ def test_what_was_measured_is_saved_and_shown(number: int, tmp_path: Path) -> No
     result = json.loads(file.read_text())
     assert result["stopped"] == {"reason": "interrupted"}
     assert result["took_ns"] > 0
-    assert re.search(r"; interrupted after [\d.]+ m?s$", ran.out, re.MULTILINE)
+    assert re.search(r"; ended after [\d.]+ m?s: interrupted$", ran.out, re.MULTILINE)
     assert sum(len(taken) for case in result["cases"] for taken in case["samples"].values())
     assert (file.parent / "table.md").exists()
 

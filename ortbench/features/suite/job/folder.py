@@ -159,7 +159,12 @@ def join_shards(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], 
 def _copy_case(folder: Path, record: Record, place: Path) -> None:
     try:
         empty_folder(place)
-        shutil.copytree(folder, place, ignore=shutil.ignore_patterns(CASE_FILE), dirs_exist_ok=True)
+        ignored = shutil.ignore_patterns(CASE_FILE)
+        shutil.copytree(folder, place, ignore=ignored, copy_function=_copy_file, dirs_exist_ok=True)
     except OSError as error:
         note(str(place), error.strerror or "not every file could be copied")
     write_record(record, place)
+
+
+def _copy_file(source: str, target: str) -> None:
+    write_or_note(Path(target), Path(source).read_bytes())  # whole or not at all

@@ -79,11 +79,10 @@ class _Maker:
             flag: value.given for flag, value in case.given.items() if value.given != {} or flag.startswith(_BASELINE)
         }
         arrivals = self._given.get("arrivals")
+        # All paths are relative to the file.
         paths = ["arrivals"] if arrivals is not None and arrivals not in part_of(LOAD, "plan", "ARRIVALS") else []
         for flag in (*paths, *(it for it in ("ep", f"{_SET}ep") if is_library(self._given.get(it, "")))):
-            self._given[flag] = str(
-                self._file.path.parent / self._given[flag]
-            )  # relative to the file, as all paths are
+            self._given[flag] = str(self._file.path.parent / self._given[flag])
         # What is measured in place of a model, if that is so.
         self._part = import_module(candidates()[case.named_by]) if case.named_by in candidates() else None
         self._kind = self._find_kind()
