@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests import nvtx
-from tests.conftest import MODELS
+from tests.conftest import MODELS, ortbench
 
 pytestmark = pytest.mark.process
 
@@ -339,3 +339,11 @@ def test_a_line_on_a_terminal_says_what_is_known_so_far(tmp_path: Path) -> None:
     assert lines
     assert all(b"tiny.onnx" in it and it.endswith(b"\x1b[K") for it in lines)
     assert printed.index(lines[-1]) < printed.index(b"exit code 0")
+
+
+def test_explain_says_what_it_does_and_names_its_page() -> None:
+    word, does, more, page = ortbench("explain", "watch", COLUMNS="2000").out.splitlines()[:4]
+    assert (word, page.strip()) == ("watch", "More: ortbench explain --more watch")
+    assert does.strip() == "runs a program as it is, and says what ONNX Runtime costs in it."
+    assert "--replay" in more
+    assert "cannot see" in more

@@ -22,6 +22,7 @@ from ortbench.features.watch.job.watch import read_program, replay_sessions
 from tests import virtual
 from tests.refdevice import EP_NAME, Config, Trace
 from tests.truth import in_fork
+from tests.virtual.machine import VARIABLE
 
 pytestmark = pytest.mark.process
 CALLS = 40
@@ -170,7 +171,7 @@ def findings_of_a_recording() -> None:
     """Print what each finding of the recorded program says."""
     library, folder, wall_ns = sys.argv[1:]
     program = read_program(Path(folder) / "records", ["program"], 0, int(wall_ns), 0, 0)
-    replay_sessions(program, True, Path(folder) / "records", Path(folder), library, quiet=True)
+    replay_sessions(program, True, Path(folder) / "records", Path(folder), library, quiet=True, wait_s=0.0)
     print(json.dumps([record(it) for it in watch_facts(program)]))
 
 
@@ -213,6 +214,18 @@ def test_a_change_saves_what_was_said(library: Path, tmp_path: Path) -> None:
     for finding in said:
         cost, saved = finding["values"]["cost"], found["saved"][finding["verdict"]]
         assert abs(cost["value"] - saved) < 0.1 * saved, finding["verdict"]
+    # A limit that stops the replay stops the program too, and others use 5 % of the cores of a quiet machine.
+    for does, is_busy in (({"others": [0.1], "throttled": 1.0}, False), ({"others": [0.5]}, True)):
+        environment = {**config.environ(), VARIABLE: json.dumps(does)}
+        said = in_fork(f"{__name__}:findings_of_a_recording", library, tmp_path, found["wall_ns"], **environment)
+        costs = {it["verdict"]: it["values"].get("cost") for it in said}
+        assert {name for name, cost in costs.items() if cost == "time unknown"} == (
+            found["saved"].keys() if is_busy else set()
+        )
+        if is_busy:
+            assert (said[0]["verdict"], said[0]["values"]) == ("noise", {"sessions": ["first.onnx", "second.onnx"]})
+        else:
+            assert costs.keys() == found["saved"].keys()
     kept = sorted(tmp_path.glob("inputs-*.npz"))
     assert [stat.S_IMODE(it.stat().st_mode) for it in kept] == [0o600, 0o600]
     assert sorted(sorted(np.load(it)) for it in kept) == [["a"], ["s", "w", "x"]]

@@ -15,6 +15,7 @@ FEATURE = Feature(
             option_groups=("measures",),
             options={
                 "ep-library": {},
+                "wait-quiet": {"help": "Wait up to TIME (60s) for quiet before the replay.", "common": ("watch",)},
                 "duration": {"help": "End the program after TIME.", "shown": "until it ends", "common": ("watch",)},
             },
         )

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from ortbench.analysis.noise import busy_reasons
 from ortbench.core.ep_names import CPU_EP
+from ortbench.model.schema import MachineNoise
 
 Data = dict[str, Any]
 BURST = 8  # calls that the recorder looks at together
@@ -55,11 +57,17 @@ class WatchedSession:
     binding: Data = field(default_factory=dict)
     # By the change, as JSON: what a call of it takes less (wall and CPU time, with their intervals), or why it could not be measured.
     replay: dict[str, Data] = field(default_factory=dict)
+    noise: MachineNoise | None = None  # of the machine, while that was measured
 
     def saving(self, change: Change, what: str) -> tuple[float, tuple[float, float]] | None:
-        """What a call with a change takes less, with its interval, ns; None where that was not measured."""
-        found = self.replay.get(json.dumps(change), {}).get(what)
+        """What a call with a change takes less, with its interval, ns; None where that was not measured, or the machine was busy."""
+        found = None if self.is_noisy else self.replay.get(json.dumps(change), {}).get(what)
         return None if found is None else (found[0], (found[1], found[2]))
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the machine was too busy for the replay. A limit that stopped its calls is none of that: it stops the program's too."""
+        return self.noise is not None and busy_reasons(self.noise) not in ([], ["stopped"])
 
     @property
     def calls(self) -> int:

@@ -54,7 +54,7 @@ class watch:
             wall, cpu, throttled = self._before
             spent = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
             program = read_program(self._records, sys.argv or [""], 0, *spent, throttled)
-            line = replay_sessions(program, self._replay, self._records, self._records, self._library, quiet=True)
+            line = replay_sessions(program, self._replay, self._records, self._records, self._library, True, 0.0)
             facts = watch_facts(program)
             self.data = as_data(program, facts)
             self._report = build(program, worth_changing(facts), "", line)

@@ -27,5 +27,5 @@ def watch(
     from ortbench.features.watch.job.watch import watch as run
 
     kept_bytes = 0 if no_inputs or replay is False else (64 if keep_inputs is None else keep_inputs) * 1_000_000
-    duration, library = given.get("duration"), given.get("ep-library")
-    raise SystemExit(run(program, duration, replay, kept_bytes, library, build(OutputOptions, given)))
+    duration, library, wait_s = given.get("duration"), given.get("ep-library"), given.get("wait-quiet") or 0.0
+    raise SystemExit(run(program, duration, replay, kept_bytes, library, wait_s, build(OutputOptions, given)))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ortbench.analysis.findings.finding import Weight
 from ortbench.facts.fact import Fact, Known, Quantity, bytes_of, ns, share
-from ortbench.facts.sentences import Sentence
+from ortbench.facts.sentences import WAIT, Sentence
 from ortbench.features.watch.analysis import (
     CALM,
     ENOUGH,
@@ -32,14 +32,16 @@ class _Habit(NamedTuple):
 
 
 def watch_facts(program: Watched) -> list[Fact]:
-    """What a program does that costs time, the costliest first."""
+    """What a program does that costs time, the costliest first; before these, where it is so, that the machine was too busy to measure some."""
     habits = [it for session in program.sessions for it in _habits(program, session) if it.cost_ns > 0]
-    return [it.fact for it in sorted(habits, key=lambda it: -it.cost_ns)]
+    noisy = [it.name for it in program.sessions if it.is_noisy]
+    busy = [Fact("watch", "noise", "", {"sessions": noisy})] if noisy else []
+    return [*busy, *(it.fact for it in sorted(habits, key=lambda it: -it.cost_ns))]
 
 
 def worth_changing(facts: Sequence[Fact]) -> list[Fact]:
     """The costliest of them, at most five; or that there is nothing."""
-    worth = [it for it in facts if not isinstance(part := it.values["share"], Quantity) or part.value >= _LEAST]
+    worth = [it for it in facts if not isinstance(part := it.values.get("share"), Quantity) or part.value >= _LEAST]
     return worth[:5] or [Fact("watch", "no-habit")]
 
 
@@ -95,6 +97,8 @@ def _device_copies(program: Watched, session: WatchedSession) -> Iterator[_Habit
             yield _habit(program, session, habit.verdict, saved, **sizes, **habit.words)
         else:
             why = "too little for the replay to tell" if session.replay else "see --replay"
+            if any(it.is_noisy for it in program.sessions):
+                why = "the machine was busy"
             unknown: dict[str, Known] = {"cost": "time unknown", "share": why}
             fact = Fact("watch", habit.verdict, session.name, {**unknown, **sizes, **habit.words})
             yield _Habit(habit.copied * session.calls / _FAST_LINK * 1e9, fact)
@@ -176,5 +180,6 @@ SENTENCES = {
     ("watch", "spinning"): Sentence("{mode}: its threads spin in and between calls, which are {gap} apart: {cost} of CPU time, {share} of all.", "add_session_config_entry('session.intra_op.allow_spinning', '0')", _COST, "bad", "watch"),
     ("watch", "spinning-seen"): Sentence("{mode}: its threads spin between calls, which are {gap} apart: at least {cost} of CPU time, {share} of all.", "add_session_config_entry('session.intra_op.allow_spinning', '0')", _COST, "bad", "watch"),
     ("watch", "called-by-many-threads"): Sentence("{mode}: up to {threads} calls at a time end {together} apart; a single one takes {alone}: {cost}, {share}.", "call it from fewer threads, or in processes", _GAIN, "bad", "watch"),
+    ("watch", "noise"): Sentence("The machine was too busy to tell what changes of {sessions} save.", WAIT, Weight.ANSWER, "unclear", "watch"),
     ("watch", "no-habit"): Sentence("No habit of this program costs ONNX Runtime time worth a change.", "measure the models: ortbench run", Weight.ANSWER, "good", "watch"),
 }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ortbench.core import units
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import shown
+from ortbench.facts.sentences import sentence_of
 from ortbench.features.watch.analysis import Data, Watched, WatchedSession, merge_sessions
 from ortbench.report import model
 from ortbench.report.model import NOTHING, maybe
@@ -43,7 +44,7 @@ def build(program: Watched, facts: Sequence[Fact], folder: str, code_line: str =
         notes.append(model.Note(f"Nothing to show: {why}", "!", model.UNCLEAR))
     if code_line and any(it.verdict in _BY_BINDING for it in facts):
         notes.append(model.Note(f"A program with IO binding: {code_line}"))
-    findings = [it._replace(next=action) for it, action in zip(shown(facts), map(_action, facts), strict=True)]
+    findings = [it._replace(next=sentence_of(fact).action) for it, fact in zip(shown(facts), facts, strict=True)]
     blocks: list[Sequence[model.Block]] = [
         [model.Heading(heading(program))],
         [session_table(program)] if program.sessions else [],
@@ -52,12 +53,6 @@ def build(program: Watched, facts: Sequence[Fact], folder: str, code_line: str =
         [model.SavedIn(folder)] if folder else [],
     ]
     return model.Report(f"ortbench watch: {' '.join(program.command)}", [it for it in blocks if it])
-
-
-def _action(fact: Fact) -> str:
-    from ortbench.facts.sentences import sentence_of
-
-    return fact.next or sentence_of(fact).action
 
 
 def heading(program: Watched) -> list[str]:

@@ -34,11 +34,8 @@ _OWN = "_ortbench_watch"  # of sessions and bindings: what is recorded of them
 _PERIOD_S = 0.4
 _MOST_SESSIONS, _MOST_SIGNATURES = 200, 256
 _MOST_KEPT = 8  # signatures of a session whose inputs are kept
-_FIRST, _BURST, _SHARE = (
-    24,
-    8,
-    100,
-)  # calls that are looked at together, first and later, which take one part of so many of the time
+_FIRST, _BURST = 24, 8  # calls that are looked at together, first and later
+_SHARE = 100  # these take one part of so many of the time
 _MOST_BYTES = 65_536  # of an array that are compared
 _SOON_NS = 50_000  # after a call: what is done with the list of its outputs at once
 _clock = time.perf_counter_ns
@@ -413,13 +410,9 @@ def _opened(session: Any, model: Any, providers: Any, took: int, clocks: Any) ->
         "entries": {},
         "output_names": [it.name for it in session.get_outputs()],
     }
-    for entry in (
-        "session.intra_op.allow_spinning",
-        "session.force_spinning_stop",
-        "session.intra_op.spin_duration_us",
-    ):
+    for name in ("intra_op.allow_spinning", "force_spinning_stop", "intra_op.spin_duration_us"):
         with suppress(Exception):  # not set
-            about["entries"][entry] = options.get_session_config_entry(entry)
+            about["entries"][f"session.{name}"] = options.get_session_config_entry(f"session.{name}")
     if about["model"]:
         about["bytes"] = os.path.getsize(about["model"]) if os.path.exists(about["model"]) else 0
     elif isinstance(model, (bytes, bytearray)):
@@ -571,15 +564,14 @@ def _wrap(module: Any) -> None:
     if hasattr(owner, "run_with_ort_values"):
         owner.run_with_ort_values = _around_run(owner.run_with_ort_values)
     sessions.__init__ = _around_open(sessions.__init__)
-    device = lambda args, named: (str(_first(args, named, "device_type")), None)  # noqa: E731
+    device = lambda args, named: (str(_first(args, named, "device_type") or "cpu"), None)  # noqa: E731
     value = lambda args, named: (lambda it: (it.device_name(), it))(_first(args, named, "ortvalue"))  # noqa: E731
     array = lambda args, named: ("cpu", _first(args, named, "arr_on_cpu"))  # noqa: E731
-    output = lambda args, named: (str(_first(args, named, "device_type") or "cpu"), None)  # noqa: E731
     for name, way, where in (
         ("bind_cpu_input", "inputs", array),
         ("bind_input", "inputs", device),
         ("bind_ortvalue_input", "inputs", value),
-        ("bind_output", "outputs", output),
+        ("bind_output", "outputs", device),
         ("bind_ortvalue_output", "outputs", value),
     ):
         setattr(binding, name, _around_bind(getattr(binding, name), way, where))

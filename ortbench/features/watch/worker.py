@@ -114,10 +114,8 @@ def _time_block(call: Call, count: int, gap_ns: int, work_ns: int) -> tuple[floa
 
 def _changed_call(model: Model, arrays: Mapping[str, Array], names: Sequence[str], change: Change) -> Call:
     """A call as a program would make it after the change. Raises `Unsupported`: the change cannot be made here."""
-    if set(change) <= {"threads", "config"}:
-        return partial(model.session.run, list(names), arrays)
-    if set(change) == {"dropped"}:
-        return partial(model.session.run, [it for it in names if it not in change["dropped"]], arrays)
+    if set(change) <= {"threads", "config", "dropped"}:
+        return partial(model.session.run, [it for it in names if it not in change.get("dropped", ())], arrays)
     return _BoundCall(model, arrays, names, change).call
 
 

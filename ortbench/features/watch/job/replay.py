@@ -11,16 +11,13 @@ from typing import Any
 from ortbench.core.errors import OrtbenchError, one_line
 from ortbench.core.stats import sign_test_interval
 from ortbench.features.watch.analysis import Change, WatchedSession
+from ortbench.measure.noise import Meter
 from ortbench.measure.process import Client
 from ortbench.plan.plan_builder import plan_of
+from ortbench.report.session_code import LEVELS
 
 MOST, BUDGET_S, EACH_S = 3, 12.0, 4.0  # sessions unless all are wanted; for all calls; for those of a change
-_LEVELS = {
-    "ORT_DISABLE_ALL": "disable",
-    "ORT_ENABLE_BASIC": "basic",
-    "ORT_ENABLE_EXTENDED": "extended",
-    "ORT_ENABLE_LAYOUT": "layout",
-}
+_LEVELS = {value: name for name, value in LEVELS.items()}
 
 
 def problem(session: WatchedSession) -> str:
@@ -49,6 +46,8 @@ def replay(
         plan = plan_of(session.path, _options(session, inputs, library))
         request = plan.worker_request()
         with Client(plan.timeout_s) as client:
+            meter = Meter()
+            meter.look(now=True)
             answer = client.ask(
                 "watch_replay",
                 **{key: request[key] for key in ("model", "target", "inputs")},
@@ -58,6 +57,8 @@ def replay(
                 work_ns=counts["work_ns"] // max(counts["looked_gaps"], 1),
                 budget_s=min(budget_s, EACH_S * (len(changes) + 1)),
             )
+            meter.look(now=True)
+            session.noise = meter.noise_of(None)
     except OrtbenchError as error:
         session.replay = {json.dumps(it): {"failed": one_line(error)} for it in changes}
         return

@@ -26,7 +26,8 @@ from ortbench.core.safe_text import complain
 from ortbench.core.version import __version__
 from ortbench.features.watch import shim
 from ortbench.jobs.publishing import check_wanted, publish
-from ortbench.measure.environment import control_groups, core_limit, read_text, usable_cores
+from ortbench.measure import noise
+from ortbench.measure.environment import core_limit, usable_cores
 from ortbench.measure.folder import new_folder, with_time
 from ortbench.plan.plan import OutputOptions
 
@@ -44,6 +45,7 @@ def watch(
     with_replay: bool | None,
     keep_bytes: int,
     library: str | None,
+    wait_s: float,
     wanted: OutputOptions,
 ) -> int:
     """Run a program and report what ONNX Runtime costs in it; the program's exit code, or 128 and the signal that ended it."""
@@ -75,7 +77,7 @@ def watch(
             return code
         signals.defer_signals()  # from here on there is a folder, and soon something in it
         folder = new_folder(wanted.out, with_time("watch", _name_of(command)))
-        code_line = replay_sessions(program, with_replay, records, folder, library, wanted.quiet)
+        code_line = replay_sessions(program, with_replay, records, folder, library, wanted.quiet, wait_s)
         facts = watch_facts(program)
         content = text(as_data(program, facts))
         write_or_note(folder / "result.json", content)
@@ -102,7 +104,7 @@ def read_program(
 
 
 def replay_sessions(
-    program: Watched, wanted: bool | None, records: Path, folder: Path, library: str | None, quiet: bool
+    program: Watched, wanted: bool | None, records: Path, folder: Path, library: str | None, quiet: bool, wait_s: float
 ) -> str:
     """Measure the changes of all sessions where that is wanted, else of a few where it takes little time; the command that writes the
     program of a change, where there is one."""
@@ -113,6 +115,8 @@ def replay_sessions(
 
     line = ""
     changes = [*changes_of(program).items()][: None if wanted else MOST]
+    if changes and wait_s:
+        noise.wait_until_quiet(wait_s, lambda text: None if quiet else print(text, file=sys.stderr))
     budget_s = EACH_S * 10 if wanted else BUDGET_S / max(len(changes), 1)
     for number, (name, own) in enumerate(changes, 1):
         session = next(it for it in program.sessions if it.name == name)
@@ -210,11 +214,7 @@ def _handing_on(program: subprocess.Popen[bytes]) -> Iterator[None]:
 
 def throttled_ns() -> int:
     """For how long the quota of its container has stopped this process's group."""
-    for group in control_groups():
-        for line in (read_text(group / "cpu.stat") or "").splitlines():
-            if line.startswith("throttled_usec "):
-                return 1000 * int(line.split()[1])
-    return 0
+    return noise.system().counters(()).throttled_ns or 0
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
