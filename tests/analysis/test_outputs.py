@@ -197,7 +197,7 @@ def of_model(sha: str, ep: str, factor: int = 1) -> Result:
     return result
 
 
-def test_a_page_of_two_models_has_ratios_and_small_multiples_of_each() -> None:
+def test_a_page_of_two_models_has_ratios_and_charts_of_each() -> None:
     results = [of_model(sha, ep, factor) for sha in "ab" for ep, factor in ((CPU, 2), (SOME, 1))]
     found = Page(text := build_page(results, ["a cpu", "a some", "b cpu", "b some"]))
     titles = found.text("h2")

@@ -46,7 +46,7 @@ class Page(HTMLParser):
         self.paths: list[list[str]] = []
         self.texts: list[tuple[str, str]] = []
         self._open: list[str] = []
-        self.feed(text)
+        self.feed(re.sub("<span>(.*?)</span>", r"\1", text))  # those of options only keep lines from ending within them
         self.close()
         assert self._open == []
 

@@ -67,7 +67,7 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
     if len(groups) > 1:
         said.append(model.Note(_why_apart(results, groups)))
     said += setting_notes(results, names, best)
-    pictures = _multiples(results, names, len(groups) > 1)
+    pictures = _charts(results, names, len(groups) > 1)
     of_kind = part_of(results[0].kind, "report", "overview_table")
     if of_kind and len({result.kind for result in results}) == 1:
         return Overview(of_kind(results, names), said, pictures, compared)
@@ -122,9 +122,8 @@ def _about(result: Result) -> str:
     return heading(replace(result, note=None))[0]
 
 
-def _multiples(results: Sequence[Result], names: Sequence[str], apart: bool) -> list[Drawn]:
-    """The charts of all results; of several models that are not compared with each other small ones, one a model: each has a scale of
-    its own."""
+def _charts(results: Sequence[Result], names: Sequence[str], apart: bool) -> list[Drawn]:
+    """The charts of all results, each with a scale of its own; where models are not compared with each other one a model."""
     models: dict[tuple[str, str], list[int]] = {}
     for number, result in enumerate(results):
         key = (result.model["path"], result.model["sha256"]) if apart else ("", "")

@@ -158,9 +158,9 @@ def _values(axes: Axes, panel: Panel) -> None:
         low, high = panel.span
         axes.set_ylim(low, high)
         few = panel.axis.kind == "times"
-        axes.yaxis.set_major_locator(
-            MaxNLocator(3 if few else 5, steps=[1, 2, 2.5, 5, 10], prune="lower" if few else None)
-        )
+        # Three digits of a value that `show` writes are too few for half a step between large ones.
+        steps = [1, 2, 5, 10] if panel.show else [1, 2, 2.5, 5, 10]
+        axes.yaxis.set_major_locator(MaxNLocator(3 if few else 5, steps=steps, prune="lower" if few else None))
         axes.yaxis.set_major_formatter(paper.times_to(high) if panel.show is None else paper.tick_formatter(panel.show))
     else:
         values = [value for line in panel.lines for _, value in line.points if isfinite(value)]
