@@ -61,11 +61,11 @@ def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path
     ran = ortbench("compare", *paths[:2], COLUMNS="200")
     assert (ran.code, verdicts(ran.out)) == (0, ["cannot tell"])
     lines = ran.out.splitlines()
-    first = lines.index("! Too few blocks to compare old: 6 of 8.")
+    first = lines.index("! Too few blocks to compare few: 3 of 8.")
     assert lines[first + 1 : first + 4] == [
-        "  Next: measure again with --precision 0",
-        "! Too few blocks to compare few: 3 of 8.",
         "  Next: measure again without --iterations",
+        "! Too few blocks to compare old: 6 of 8.",
+        "  Next: measure again with --precision 0",
     ]
     trend = ortbench("compare", *paths, COLUMNS="200").out
     assert (trend.count("compare old: 6"), trend.count("compare few: 3"), trend.count("compare fine")) == (1, 1, 0)
