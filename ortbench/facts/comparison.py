@@ -274,7 +274,7 @@ def lacking_facts(results: Sequence[Result], names: Sequence[str], found: Sequen
     for count in sorted({count for count, _ in few.values()}):  # what has the fewest is measured longest
         numbers = [number for number, (own, _) in few.items() if own == count]
         values: Values = {"configurations": [names[it] for it in numbers], "blocks": count, "needed": PARTS}
-        facts.append(Fact("few-blocks", "several" if numbers[1:] else "one", "", values, few[numbers[0]][1]))
+        facts.append(Fact("few-blocks", "some", "", values, few[numbers[0]][1]))
     yield from in_order(facts)
 
 

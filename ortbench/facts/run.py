@@ -8,7 +8,6 @@ from functools import partial
 
 from ortbench.analysis.comparing.claims import (
     FASTER,
-    SLOWER,
     UNKNOWN,
     claim,
     claim_between,
@@ -53,7 +52,6 @@ def run_facts(result: Result) -> Iterator[Fact]:
         yield from copy_facts(result)
     yield from speedup_facts(result)
     yield from _break_even(result)
-    yield from _slower(result)
     yield from _pinned(result)
     yield from _pipeline(result)
     yield from _checks(result)
@@ -144,29 +142,6 @@ def _break_even(result: Result) -> Iterator[Fact]:
 
 
 # Other modes
-
-_SLOWER = 0.9  # times as fast, from which down a mode that saves copies, or their time, is told of
-
-
-def _slower(result: Result) -> Iterator[Fact]:
-    """The modes that are to be faster than another one, without its copies or with pinned memory, and are slower."""
-    for case in result.at_point():
-        mode = mode_of(case.mode)
-        base = result.case(mode.like if mode.pinned else CPU)
-        if case.status != OK or base is None or base is case or not (mode.pinned or mode.only):
-            continue
-        speedup, verdict = case.speedup, claim_of(case)
-        if base.mode != CPU:
-            speedup = over(base, case)
-            verdict = claim_between(result, base, case, speedup)
-        if verdict == SLOWER and speedup is not None and speedup.value <= _SLOWER:
-            values: Values = {
-                "base": base.mode,
-                "speedup": times(speedup),
-                "latency": latency(case),
-                "base_latency": latency(base),
-            }
-            yield Fact("slower-mode", "slower", case.mode, values)
 
 
 def _pipeline(result: Result) -> Iterator[Fact]:

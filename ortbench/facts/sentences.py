@@ -30,7 +30,6 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "tokens/s": lambda value: f"{units.rate(value)} tokens/s",
     "steps/s": lambda value: f"{units.rate(value)} steps/s",
     "requests/s": lambda value: f"{rate_asked(value)} requests/s",
-    "MHz": lambda value: f"{value:g} MHz",
     "%": lambda value: f"{value:g}%",
     "dB": lambda value: f"{units.digits(value)} dB",
     "1": lambda value: f"{value:g}" if value == int(value) else units.digits(value),
@@ -48,10 +47,7 @@ class Sentence(NamedTuple):
     weight: Weight = Weight.DETAIL
     tone: str = ""  # "good", "bad", "unclear"
     page: str = ""  # of the documentation
-    figure: tuple[str, str] = (
-        "",
-        "",
-    )  # of a page's large figures: what it is called, and the value of the fact that is shown
+    figure: tuple[str, str] = ("", "")  # of a page's large figures: its name, and the value that is shown
 
 
 class _Words(Formatter):
@@ -201,7 +197,6 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("residency", "noise"): Sentence("The machine was too busy to tell whether {mode} is faster than cpu-tensors.", WAIT, _ANSWER, "unclear", "noise"),
     ("pays-off", "from"): Sentence("{mode} pays off from inference {first} on at the latest: one copy in and out takes {once}, each inference saves {saved}.", "keep tensors for at least so many inferences", _COST, "", "modes"),
     # other modes
-    ("slower-mode", "slower"): Sentence("{mode} is slower than {base}: {speedup:ci}.", "use the other mode", _GAIN, "bad", "modes"),
     ("pinned", "faster"): Sentence("Copies from and to pinned memory are faster: {pinned:ci}, pageable {pageable:ci}.", "allocate inputs and outputs in pinned memory", _GAIN, "good", "modes"),
     ("pipeline", "faster"): Sentence("{mode} ({depth} in flight) completes {rate}, {speedup:ci} as many as {base}.", "keep several inferences in flight", _GAIN, "good", "modes"),
     ("pipeline", "same"): Sentence("{mode} ({depth} in flight) completes as many as {base}: {speedup:ci}.", "keep one inference at a time", _COST, "", "modes"),
@@ -243,8 +238,7 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("difference", "same"): Sentence("{configuration} and {base} are the same within {margin} with {modes}.", "nothing", _ANSWER, "", "compare"),
     ("difference", "open"): Sentence("Cannot tell whether {configuration} or {base} is faster with {modes}.", LONGER, _ANSWER, "unclear", "noise"),
     ("difference", "noise"): Sentence("The machine was too busy to tell whether {configuration} or {base} is faster with {modes}.", WAIT, _ANSWER, "unclear", "noise"),
-    ("few-blocks", "one"): Sentence("Too few blocks to compare {configurations}: {blocks} of {needed}.", LONGER, _ANSWER, "unclear", "noise"),
-    ("few-blocks", "several"): Sentence("Too few blocks to compare {configurations}: {blocks} of {needed} each.", LONGER, _ANSWER, "unclear", "noise"),
+    ("few-blocks", "some"): Sentence("Too few blocks to compare {configurations}: {blocks} of {needed}.", LONGER, _ANSWER, "unclear", "noise"),
     ("few-blocks", "load"): Sentence("Too few blocks of a load point to compare: an interval takes {needed} in both results.", LONGER, _ANSWER, "unclear", "noise"),
     ("between-runs", "one-each"): Sentence("One run each: differences below {least} cannot be told.", "compare several runs of each configuration, or measure in turns: a live gate", _COST, "unclear", "compare"),
     ("most-items", "most"): Sentence("{configuration} has the most items/s with {mode}: {rate:ci}.", "batch like this", _ANSWER, "good", "sweeps"),

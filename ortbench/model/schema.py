@@ -32,7 +32,7 @@ class Warned(TypedDict):
 
 
 class Figure(TypedDict):
-    """A figure of a finding; ``unit`` is ``ns``, ``B``, ``×`` (a ratio), ``ratio`` (of a check), ``share`` (a part of 1), ``%``, ``dB``, ``MHz``, ``1`` (a
+    """A figure of a finding; ``unit`` is ``ns``, ``B``, ``×`` (a ratio), ``ratio`` (of a check), ``share`` (a part of 1), ``%``, ``dB``, ``1`` (a
     number of something), or a rate: ``inferences/s``, ``items/s``, ``tokens/s``, ``steps/s`` or ``requests/s``."""
 
     value: float

@@ -73,7 +73,7 @@ def test_each_result_is_told_of_once_with_the_fewest_blocks_of_what_is_shown() -
     results = [ended(PARTS), few, ended(5, COUNTED), few]
     more = "Next: measure again without --iterations"
     assert said(lacks(results, "abcd", rows(results))) == [
-        "Too few blocks to compare b, d: 2 of 8 each.",
+        "Too few blocks to compare b, d: 2 of 8.",
         more,
         "Too few blocks to compare c: 5 of 8.",
     ]

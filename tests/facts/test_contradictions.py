@@ -15,7 +15,6 @@ from ortbench.facts.sentences import sentence
 from ortbench.features.load import report as load
 from ortbench.features.soak.analysis import put_figures as put_growth
 from ortbench.features.soak.model import SoakReading
-from ortbench.model.modes import mode_of
 from ortbench.model.result import Case, Result
 from ortbench.report import comparison, run
 from ortbench.report.model import Table, between
@@ -167,7 +166,7 @@ CLAIMS: dict[tuple[str, str], tuple[str, str]] = {
     ("replacement", "faster"): ("speedup", "above"), ("replacement", "tied"): ("speedup", "above"),
     ("replacement", "faster-open"): ("speedup", "above"), ("replacement", "none"): ("speedup", "not above"),
     ("replacement", "open"): ("speedup", "open"), ("residency", "faster"): ("speedup", "above"), ("residency", "none"): ("speedup", "not above"),
-    ("residency", "faster-on-top"): ("on_top", "above"), ("residency", "open"): ("speedup", "open"), ("slower-mode", "slower"): ("speedup", "below"),
+    ("residency", "faster-on-top"): ("on_top", "above"), ("residency", "open"): ("speedup", "open"),
     ("peak", "more"): ("speedup", "above"), 
     ("mixing", "longer"): ("ratio", "above"), ("mixing", "longer-for-shape"): ("ratio", "above"), ("mixing", "none"): ("ratio", "not above"),
     ("mixing", "open"): ("ratio", "any"), ("switching", "costs"): ("ratio", "above"), ("switching", "dear"): ("ratio", "above"),
@@ -179,7 +178,6 @@ def holds(claim: str, ends: tuple[float, float]) -> bool:
     low, high = ends
     return {
         "above": low > 1,
-        "below": high < 1,
         "not above": low <= 1.05 and high <= MOST,
         "open": high > 1,
         "any": True,
@@ -188,10 +186,9 @@ def holds(claim: str, ends: tuple[float, float]) -> bool:
 
 def shown_beside(result: Result, found: Fact, value: Quantity) -> Iterator[tuple[str, str]]:
     """The figure and the interval of the rows that a fact is about, with those of the fact as a table has them."""
-    if found.code in ("replacement", "residency", "slower-mode") and found.verdict != "faster-on-top":
-        base = mode_of(found.mode).like if mode_of(found.mode).pinned and found.code == "slower-mode" else CPU
+    if found.code in ("replacement", "residency") and found.verdict != "faster-on-top":
         for row in rows_of(run.mode_table(result)):
-            if row["mode"] == found.mode and base == CPU:
+            if row["mode"] == found.mode:
                 yield row["speedup"], units.times(value.value, value.ci95)
                 yield row["95% CI"], between(value.ci95, units.digits)
     if found.code == "mixing":

@@ -45,11 +45,11 @@ def test_closed_loops() -> None:
 
 def test_open_loops() -> None:
     assert keys(paced()) == [
-        ("slo", "met", DEVICE), ("slo", "saturated", DEVICE), ("saturated", "saturated", DEVICE), ("paced", "clock-falls", DEVICE),
+        ("slo", "met", DEVICE), ("slo", "saturated", DEVICE), ("saturated", "saturated", DEVICE), ("paced", "slower", DEVICE),
         ("generator", "late", DEVICE),
     ]  # fmt: skip
     slow = values(fact(paced(), "paced"))
-    assert (slow["time"], slow["back_to_back"], slow["clock_before"], slow["clock"]) == (7.2 * MS, 3 * MS, 1725, 210)
+    assert (slow["time"], slow["back_to_back"]) == (7.2 * MS, 3 * MS)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_where_the_knee_is(rates: list[float], verdict: str, clients: int) -> No
     assert knee.next == ("ortbench load m.onnx --concurrency 4,8,16" if verdict == "beyond" else "")
 
 
-@pytest.mark.parametrize(("second", "verdict"), [(108, "noise"), (300, "flat")])
-def test_a_knee_that_noise_may_have_made_is_none(second: float, verdict: str) -> None:
+@pytest.mark.parametrize(("second", "verdicts"), [(108, []), (300, ["flat"])])
+def test_a_knee_that_noise_may_have_made_is_none(second: float, verdicts: list[str]) -> None:
     result = load_result(*(closed(CPU, 2**at, per_s, 10.0) for at, per_s in enumerate((100, second, 100))))
     result.noise = noise_of(2, 1.0, [0.4] * 8)
-    assert fact(result, "knee").verdict == verdict
+    assert [verdict for code, verdict, _ in keys(result) if code == "knee"] == verdicts
 
 
 @pytest.mark.parametrize(
@@ -149,12 +149,6 @@ def test_waiting_for_the_gil_where_it_is_most() -> None:
     assert "gil" not in [code for code, *_ in keys(load_result(*quiet))]
 
 
-@pytest.mark.parametrize(("fairness", "is_told"), [(0.72, True), (0.95, False)])
-def test_clients_that_are_not_served_equally(fairness: float, is_told: bool) -> None:
-    result = load_result(closed(CPU, 1, 100, 1.0), closed(CPU, 8, 105, 8.0, fairness=fairness))
-    assert (("fairness", "unequal", CPU) in keys(result)) is is_told
-
-
 @pytest.mark.parametrize(
     ("overall", "of_one", "verdict"),
     [
@@ -183,20 +177,11 @@ def test_slow_inferences_at_a_low_rate() -> None:
         assert (("paced", "slower", CPU) in keys(result)) is is_told
     result = paced()
     result.noise = noise_of(2, 1.0, [0.4] * 8)
-    assert fact(result, "paced").verdict == "clock-falls"
-    for it in result.cases:
-        it.metrics.pop("sm_clock", None)
     assert "paced" not in [code for code, *_ in keys(result)]  # noise may have made it
     result = paced()
     slow = result.cases[1].metrics
     slow["service_time"] = replace(there(result.cases[1].stats("service_time")), ci95=(2.5 * MS, 12 * MS))  # chance
     assert "paced" not in [code for code, *_ in keys(result)]
-
-
-@pytest.mark.parametrize(("workers", "p50_ms", "is_told"), [(1, 6.5, True), (1, 5.5, False), (2, 6.1, False)])
-def test_longer_inferences_at_a_higher_rate_are_the_machines(workers: int, p50_ms: float, is_told: bool) -> None:
-    levels = [opened(CPU, rate, p50) for rate, p50 in [(20, 7.0), (40, 5.0), (60, p50_ms)]]
-    assert (("machine-speed", "changed", CPU) in keys(load_result(*levels, workers=workers))) is is_told
 
 
 # An SLO
@@ -331,7 +316,6 @@ def test_a_rate_below_one_that_is_served_is_not_called_saturated() -> None:
     full = opened(CPU, 20, 50.0, utilisation=1.0)
     result = load_result(full, opened(CPU, 40, 5.0))
     assert "saturated" not in [code for code, *_ in keys(result)]
-    assert values(fact(result, "machine-speed"))["ratio"] == pytest.approx(10.2, abs=0.1)
     assert ("saturated", "saturated", CPU) in keys(load_result(opened(CPU, 10, 5.0), full))
 
 

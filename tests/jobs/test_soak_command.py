@@ -126,7 +126,6 @@ def test_noise_is_no_matter_of_a_gate_of_growth(library: Path, tmp_path: Path) -
     line = ("gate", "--model", TINY, *device(library, leak_bytes=1000), "--duration", 0.5, "--max-growth", "2MB")
     ran = ortbench(*line, "--out", tmp_path, **{VARIABLE: json.dumps({"others": [1.0]})})
     assert (ran.code, ran.err) == (0, "")
-    assert "The verdict holds: noise is in times, not in the growth of memory." in " ".join(ran.out.split())
 
 
 @pytest.mark.process

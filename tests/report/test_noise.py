@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 from ortbench.analysis.findings.program import again
 from ortbench.facts.shared import noise_facts
 from ortbench.model.result import Result
@@ -22,10 +20,10 @@ def one(noise: MachineNoise | None) -> Result:
     return made
 
 
-def texts(results: list[Result], of_gate: bool = False) -> list[str]:
+def texts(results: list[Result]) -> list[str]:
     return [
         it.text
-        for part in noise_part(results, of_gate)
+        for part in noise_part(results)
         for block in part
         if isinstance(block, Findings)
         for it in block.findings
@@ -48,17 +46,6 @@ def test_of_several_configurations_it_is_said_once() -> None:
     assert texts([busy, busy]) == texts([one(noise_of(2)), busy]) == said
     assert texts([one(None)]) == []
     assert blocks(comparison.build_sides([busy, busy], ["one", "two"], 0.02))[0] == Findings.__name__
-
-
-def test_what_noise_means_to_the_verdict_of_a_gate() -> None:
-    busy = one(noise_of(2, 1.0))
-    same, unlike = deepcopy(busy), deepcopy(busy)
-    unlike.target["intra_op_threads"] = 1
-    assert texts([busy, same], of_gate=True)[-1].startswith("The verdict holds: ")
-    assert texts([busy, unlike], of_gate=True)[-1].startswith(
-        "Noise hits configurations with other threads or EPs unequally"
-    )
-    assert [it.verdict for it in noise_facts(busy)] == ["others"]
 
 
 def test_the_fact_has_every_reason() -> None:

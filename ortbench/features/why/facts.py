@@ -10,12 +10,11 @@ from ortbench.analysis.findings.finding import Weight
 from ortbench.facts.fact import Fact, Known, Values, ns, record, share
 from ortbench.facts.sentences import LONGER, Sentence, sentence
 from ortbench.features.why.analysis import changes as kinds
-from ortbench.features.why.analysis.changes import ADDED, REST, SAME, Change, called
+from ortbench.features.why.analysis.changes import REST, SAME, Change, called
 from ortbench.features.why.analysis.explain import CONFIRMED, Why, by_time, of_model
 from ortbench.model.schema import ProfiledNode
 
 _ANSWER, _DETAIL = Weight.ANSWER, Weight.DETAIL
-_MUCH = 0.2  # of the difference: what outside of nodes is worth a fact
 _CHANGES = 2  # of which there are facts where none is known to make the difference
 _VERDICTS = {
     kinds.ADDED: "added", kinds.GONE: "gone", kinds.REPLACED: "replaced", kinds.FUSED: "fused", kinds.MOVED: "moved",
@@ -27,8 +26,6 @@ def why_facts(why: Why) -> list[Fact]:
     """The answer first, then the change that makes the difference, or the first changes, and whether it was confirmed."""
     culprit = why.culprit
     found = [_answer(why)]
-    if why.is_profiled and (outside := why.share(why.unexplained_ns)) is not None and outside > _MUCH:
-        found.append(Fact("why-outside", "much", why.mode, {"share": share(outside)}))
     several = [it for it in why.changes if it.kind not in (REST, SAME)][:_CHANGES]
     found += map(change_fact, several if culprit is None else [culprit])
     return [*found, *_confirmation(why)]
@@ -59,10 +56,6 @@ def change_fact(change: Change) -> Fact:
         values: Values = {**_nodes(few), "nodes": len(few), "of": len(own)}
         return Fact("change", "slower" if change.ns > 0 else "faster", "", values)
     values = {**_nodes(of_model(own) if own else ()), **_nodes(base, "base_")}
-    verdict = _VERDICTS[change.kind]
-    if change.kind in (ADDED, kinds.GONE) and change.after:
-        values["after"] = change.after
-        verdict += "-after"
     if change.kind == kinds.MOVED:
         kept = [it for it in own if it["ep"] not in {b["ep"] for b in base}] or own
         values |= {**_nodes(kept), "ep": _eps(kept), "base_ep": _eps(base)}
@@ -71,7 +64,7 @@ def change_fact(change: Change) -> Fact:
         pairs = [(a, b) for a in base for b in own if a["op"] == b["op"]]
         a, b = next((it for it in pairs if _types(it[0]) != _types(it[1])), (base[0], own[0]))
         values |= {**_nodes([b]), "types": _types(b), "base_types": _types(a)}
-    return Fact("change", verdict, "", values)
+    return Fact("change", _VERDICTS[change.kind], "", values)
 
 
 def _nodes(nodes: Sequence[ProfiledNode], side: str = "") -> Values:
@@ -104,8 +97,6 @@ def _confirmation(why: Why) -> list[Fact]:
 def limit_facts(why: Why) -> list[Fact]:
     """What is not known, and what the times in the table of changes are."""
     found = [Fact("why-limit", "profiler", why.mode, {"baseline": ns(why.base_ns), "candidate": ns(why.own_ns)})]
-    if not why.is_profiled:
-        found.append(Fact("why-limit", "no-shares-profiled" if why.certain else "no-shares", why.mode))
     for side, graphs in why.compiled.items():
         found.append(Fact("why-limit", "compiled", "", {"side": side, "graphs": len(graphs), "ep": graphs[0]["ep"]}))
     return found + [Fact("why-limit", "asynchronous")] * why.is_asynchronous
@@ -169,11 +160,8 @@ SENTENCES = {
     ("why", "faster-unexplained"): Sentence("Why: {mode} takes {difference} less; no changed node explains it.", "nothing", _ANSWER, "good", "why"),
     ("why", "same"): Sentence("Why: {mode} does not differ.", "nothing", _ANSWER, "", "why"),
     ("why", "open"): Sentence("Why: cannot tell whether {mode} differs.", LONGER, _ANSWER, "unclear", "why"),
-    ("why-outside", "much"): Sentence("{share} of the difference is outside of nodes, with the profiler's own time.", "look at what else changed", _DETAIL, "unclear", "why"),
     ("change", "added"): Sentence("Added: {operators} ({names}).", "look for them in the candidate's model", _DETAIL, "", "why"),
-    ("change", "added-after"): Sentence("Added: {operators} ({names}) after {after}.", "look for them in the candidate's model", _DETAIL, "", "why"),
     ("change", "gone"): Sentence("Gone: {base_operators} ({base_names}).", "look for them in the baseline's model", _DETAIL, "", "why"),
-    ("change", "gone-after"): Sentence("Gone: {base_operators} ({base_names}) after {after}.", "look for them in the baseline's model", _DETAIL, "", "why"),
     ("change", "replaced"): Sentence("Replaced: {operators} ({names}) in place of {base_operators} ({base_names}).", "look for them in both models", _DETAIL, "", "why"),
     ("change", "fused"): Sentence("Nodes fused differently: {operators} ({names}) in place of {base_operators} ({base_names}).", "look for them in both models", _DETAIL, "", "why"),
     ("change", "moved"): Sentence("On another EP: {operators} ({names}) on {ep} in place of {base_ep}.", "see why: ortbench inspect", _DETAIL, "", "why"),
@@ -187,8 +175,6 @@ SENTENCES = {
     ("confirmation", "not-slower"): Sentence("Cannot tell: in another run, without the profiler, the candidate takes {candidate} and the baseline {baseline}.", "run the gate again on a quiet machine", _ANSWER, "unclear", "why"),
     ("confirmation", "not-measured"): Sentence("Not confirmed: {why}.", "see the reason", _ANSWER, "unclear", "why"),
     ("why-limit", "profiler"): Sentence("All times in this table are of other runs, under ONNX Runtime's profiler; without it {mode} takes {baseline} (baseline) and {candidate} (candidate).", "nothing", _DETAIL, "", "why"),
-    ("why-limit", "no-shares"): Sentence("No shares are shown: the difference of the latencies cannot be told from none.", LONGER, _DETAIL, "unclear", "why"),
-    ("why-limit", "no-shares-profiled"): Sentence("No shares are shown: under the profiler the difference cannot be told from none.", LONGER, _DETAIL, "unclear", "why"),
     ("why-limit", "compiled"): Sentence("{ep} compiled {graphs:graph} of the {side} whole: what changed inside is not known.", "nothing", _DETAIL, "unclear", "why"),
     ("why-limit", "asynchronous"): Sentence("Where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies to the host, or outside of nodes.", "nothing", _DETAIL, "", "why"),
 }

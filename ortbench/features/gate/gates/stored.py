@@ -126,7 +126,7 @@ def _of_metric(metric: MetricName | None, result: Result, baseline: Result, limi
         best: tuple[Fact, ...] = ()
         if metric is not None and metric.best:
             values: Values = {"point": point_text(one.key.point), "other": point_text(base.key.point)}
-            best = (Fact("check-points", "best" if one.key.point == base.key.point else "bests", one.key.mode, values),)
+            best = (Fact("check-points", "best", one.key.mode, values),)
         yield _check(one, base, limits, *best)
     if metric is not None and metric.metric in _MEMORY:
         yield from _without_memory(metric, result, baseline, limits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import permutations, takewhile
+from itertools import takewhile
 from operator import itemgetter
 
 from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, may_be_faster
@@ -48,14 +48,12 @@ from ortbench.model.modes import (
     ALL_SHAPES,
     CPU,
     CPU_CORES,
-    FAIRNESS,
     GENERATOR_LAG,
     GIL_WAIT,
     LATE_SHARE,
     LATENCY,
     MIXING,
     SERVICE_TIME,
-    SM_CLOCK,
     THROUGHPUT,
     UTILISATION,
     mode_of,
@@ -63,11 +61,7 @@ from ortbench.model.modes import (
 from ortbench.model.result import Case, Result
 
 _GIL_MATTERS = 0.03  # share of the clients' time, above which it is told that they wait for it
-_UNFAIR = 0.95  # of Jain's index: below it some clients are clearly done with fewer inferences
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
-_UNEVEN = 1.25  # how many times as long as at another rate it must take to be told
-_LOADED = 0.8  # the utilisation of a worker that is not idle
-_FALLEN = 0.95  # below which part of the clock back to back one has fallen
 _LATE = 0.001  # from which share of late requests on they are told
 _GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
 _MOST_TIMES = 30.0  # as long to measure is worth a line; beyond that a figure is as good as its limit
@@ -82,9 +76,8 @@ def kind_facts(result: Result) -> Iterator[Fact]:
     for mode in modes_of(result):
         yield from _mixing(result, mode)
         yield from _gil(result, mode)
-        yield from _unfair(result, mode)
         yield from _saturated(result, mode)
-    yield from [*_uneven(result)] or _stretched(result)
+    yield from _stretched(result)
     yield from _late(result)
     yield from _spinning(result)
 
@@ -151,10 +144,8 @@ def _knee(result: Result, mode: str) -> Iterator[Fact]:
         "clients": int(load_point_of(bend).value), "share": share(share_of_peak(cases, bend)), "rate": _rate(bend),
     }  # fmt: skip
     if is_open(result, cases, bend):
-        verdict, after = (
-            ("noise", "") if is_busy(result) else ("open", again(result, "--processes", str(MORE_PROCESSES)))
-        )
-        yield Fact("knee", verdict, mode, values, after, bend.point)
+        if not is_busy(result):  # which is said already
+            yield Fact("knee", "open", mode, values, again(result, "--processes", str(MORE_PROCESSES)), bend.point)
         return
     if bend is last:
         tried = ",".join(f"{load_point_of(last).value * scale:g}" for scale in (1, 2, 4))
@@ -207,14 +198,6 @@ def _gil(result: Result, mode: str) -> Iterator[Fact]:
         )
 
 
-def _unfair(result: Result, mode: str) -> Iterator[Fact]:
-    """Clients that are not served alike, at the load point where it is worst."""
-    fair, case = min(_with(measured_cases(result, CONCURRENCY, mode), FAIRNESS), key=itemgetter(0), default=(1.0, None))
-    if case is not None and fair < _UNFAIR:
-        values: Values = {"index": Quantity(fair, "1"), "where": load_point_of(case).phrase}
-        yield Fact("fairness", "unequal", mode, values, "", case.point)
-
-
 # Open loops
 
 
@@ -229,42 +212,13 @@ def _stretched(result: Result) -> Iterator[Fact]:
         after = cases[0].stats(SERVICE_TIME) if cases else None
         if alone is None or before is None or after is None or after.median < _STRETCHED * before.median:
             continue
-        clocks = alone.value(SM_CLOCK), cases[0].value(SM_CLOCK)
-        has_fallen = clocks[0] is not None and clocks[1] is not None and clocks[1] < _FALLEN * clocks[0]
         ends = after.ci95[0] / max(before.ci95[1], 1), after.ci95[1] / max(before.ci95[0], 1)
-        if verdict_of(ends) == ABOVE and (has_fallen or supports_within(result, cases[0], ends[0], {})):
+        if verdict_of(ends) == ABOVE and supports_within(result, cases[0], ends[0], {}):
             values: Values = {
                 "where": load_point_of(cases[0]).phrase, "time": ns(after.median), "back_to_back": ns(before.median),
                 "ratio": times(Value(after.median / max(before.median, 1), ends)),
             }  # fmt: skip
-            if has_fallen:
-                values |= {"clock": Quantity(clocks[1] or 0, "MHz"), "clock_before": Quantity(clocks[0] or 0, "MHz")}
-            yield Fact("paced", "clock-falls" if has_fallen else "slower", mode, values, "", cases[0].point)
-
-
-def _uneven(result: Result) -> Iterator[Fact]:
-    """How much longer an inference takes at one rate than at another, where one worker serves all and that is not idle, as at a lower
-    rate: the rate does not make it."""
-    if result.part["workers"] != 1:
-        return
-    found: list[tuple[float, Case, Values]] = []
-    for mode in modes_of(result):
-        taken = [(took, it) for it in measured_cases(result, RATE, mode) if (took := it.stats(SERVICE_TIME))]
-        for (short, quick), (long, slow) in permutations(taken, 2):
-            is_idle = (
-                load_point_of(slow).value < load_point_of(quick).value and (slow.value(UTILISATION) or 0.0) < _LOADED
-            )
-            ends = long.ci95[0] / max(short.ci95[1], 1), long.ci95[1] / max(short.ci95[0], 1)
-            if verdict_of(ends) == ABOVE and not is_idle:
-                ratio = long.median / max(short.median, 1)
-                values: Values = {
-                    "ratio": times(Value(ratio, ends)), "slow": ns(long.median), "slow_where": load_point_of(slow).phrase, "quick": ns(short.median),
-                    "quick_where": load_point_of(quick).phrase,
-                }  # fmt: skip
-                found.append((ratio, slow, values))
-    ratio, case, values = max(found, key=itemgetter(0), default=(0.0, None, {}))
-    if case is not None and ratio >= _UNEVEN:
-        yield Fact("machine-speed", "changed", case.mode, values, "", case.point)
+            yield Fact("paced", "slower", mode, values, "", cases[0].point)
 
 
 def _saturated(result: Result, mode: str) -> Iterator[Fact]:

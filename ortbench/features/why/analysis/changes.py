@@ -35,7 +35,6 @@ class Change:
     base_ns: float
     own_ns: float
     ci95: tuple[float, float] | None  # of the difference
-    after: str | None = None  # the node that the first of them reads from, or that runs before it
     # where only some nodes of an operator make the difference, these: on the candidate's side
     mainly: Sequence[ProfiledNode] = field(default=())
 
@@ -57,10 +56,7 @@ def changes(base: Nodes, own: Nodes, leaves: Callable[[float], bool] = lambda le
     alike: dict[Hashable, list[_Region]] = defaultdict(list)
     for region in _regions(entries):
         alike[region.signature].append(region)
-    made = [
-        _change(group[0].kind, [it for one in group for it in one.entries], rounds, group[0].after)
-        for group in alike.values()
-    ]
+    made = [_change(group[0].kind, [it for one in group for it in one.entries], rounds) for group in alike.values()]
     same = [(a, b) for a, b in entries if a is not None and b is not None and _kind(a, b) == SAME]
     every = sum(it.ns for it in made) + sum(_ns(b) - _ns(a) for a, b in same)
     least = _FEW * max(abs(every), 1.0)
@@ -69,13 +65,13 @@ def changes(base: Nodes, own: Nodes, leaves: Callable[[float], bool] = lambda le
     for a, b in same:
         by_op[operator(b), b["ep"]].append((a, b))
     for group in by_op.values():
-        change = _change(SAME, group, rounds, None)
+        change = _change(SAME, group, rounds)
         if abs(change.ns) < least or not _is_told(change, leaves):
             rest += group
         else:
             made.append(_with_main(change))
     made.sort(key=lambda it: -_weight(it) if every >= 0 else _weight(it))
-    return [*made, _change(REST, rest, rounds, None)] if rest else made
+    return [*made, _change(REST, rest, rounds)] if rest else made
 
 
 def _is_told(change: Change, leaves: Callable[[float], bool]) -> bool:
@@ -158,7 +154,6 @@ def _kind(a: ProfiledNode, b: ProfiledNode) -> str:
 class _Region:
     kind: str
     entries: list[Entry]
-    after: str | None
 
     @property
     def signature(self) -> Hashable:
@@ -184,12 +179,12 @@ def _regions(entries: Sequence[Entry]) -> list[_Region]:
         own = [gap for gap in beside if _came_with(kind, a, b, [entries[it] for it in gap])]
         taken.update(gap[0] for gap in own)
         members = sorted([at, *(it for gap in own for it in gap)])
-        found.append(_Region(kind, [entries[it] for it in members], _before(entries, members[0])))
+        found.append(_Region(kind, [entries[it] for it in members]))
     for gap in gaps:
         if gap[0] not in taken:
             base, own_side = _sides(entries[it] for it in gap)
             kind = REPLACED if base and own_side else ADDED if own_side else GONE
-            found.append(_Region(kind, [entries[it] for it in gap], _before(entries, gap[0])))
+            found.append(_Region(kind, [entries[it] for it in gap]))
     return found
 
 
@@ -215,19 +210,6 @@ def _gaps(entries: Sequence[Entry]) -> list[list[int]]:
     return found
 
 
-def _before(entries: Sequence[Entry], at: int) -> str | None:
-    """The model's node that gives what an entry reads, or where nodes that ONNX Runtime put in are between them, or tensors are not
-    known, the one that runs before it."""
-    side = 0 if entries[at][1] is None else 1
-    node = entries[at][side]
-    assert node is not None
-    earlier = [it for entry in entries[:at] if (it := entry[side]) is not None]
-    own = [it for it in earlier if not is_put_in(it["op"], it["name"])]
-    if node["inputs"] is not None and not (earlier and earlier[-1]["inputs"] is None):
-        own = [it for it in own if {*node["inputs"]} & {*(it["outputs"] or ())}]
-    return called(own[-1]) if own else None
-
-
 def operator(node: ProfiledNode) -> str:
     """The operator of a node; an EP makes up another name for every graph that it compiles."""
     return COMPILED if is_compiled(node) else node["op"]
@@ -246,11 +228,11 @@ def called(node: ProfiledNode) -> str:
 # Times
 
 
-def _change(kind: str, entries: Sequence[Entry], rounds: int, after: str | None) -> Change:
+def _change(kind: str, entries: Sequence[Entry], rounds: int) -> Change:
     base, own = _sides(entries)
     sums = [[sum(it["ns"][at] for it in side) for at in range(rounds)] for side in (base, own)]
     base_ns, own_ns = map(fmean, sums)
-    return Change(kind, base, own, base_ns, own_ns, _interval(sums, own_ns - base_ns), after)
+    return Change(kind, base, own, base_ns, own_ns, _interval(sums, own_ns - base_ns))
 
 
 def _interval(sums: Sequence[Sequence[float]], difference: float) -> tuple[float, float] | None:
