@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import partial
 
@@ -11,28 +10,20 @@ from ortbench.analysis.comparing.claims import (
     UNKNOWN,
     claim,
     claim_between,
-    claim_of,
-    fastest,
-    is_faster,
     may_be_faster,
     other_work,
-    over,
     part_saved,
 )
-from ortbench.analysis.comparing.verdict import MARGIN
 from ortbench.analysis.feedback_pairs import suggested
 from ortbench.analysis.findings.program import carried_out, how_to_write, lever, loop_command
-from ortbench.analysis.residency import COPIED, UNCLEAR, handing_on, is_on_host, once_ns
+from ortbench.analysis.residency import COPIED, UNCLEAR, handing_on, is_on_host
 from ortbench.core.stats import Value
-from ortbench.facts.fact import Fact, Quantity, Values, latency, ns, per_s, share, times
-from ortbench.facts.speedups import residency_verdict, speedup_facts
+from ortbench.facts.fact import Fact, Values, latency, ns, per_s, share, times
+from ortbench.facts.speedups import speedup_facts
 from ortbench.model.modes import (
     COPY_SHARE,
     COPY_TIME,
     CPU,
-    D2H,
-    DEVICE,
-    H2D,
     HIDDEN_SHARE,
     LATENCY,
     MODES,
@@ -51,8 +42,6 @@ def run_facts(result: Result) -> Iterator[Fact]:
         yield from _arrays(result)
         yield from copy_facts(result)
     yield from speedup_facts(result)
-    yield from _break_even(result)
-    yield from _pinned(result)
     yield from _pipeline(result)
     yield from _checks(result)
     yield from _step(result)
@@ -119,28 +108,6 @@ def _with_and_without_copies(result: Result) -> tuple[Case | None, Case | None]:
     return result.case(CPU), result.case(MODES[CPU].without_copies)
 
 
-def _break_even(result: Result) -> Iterator[Fact]:
-    """From which inference on one copy in and out has paid off; nothing where a mode that can replace `cpu-tensors` is as fast."""
-    cpu, resident = _with_and_without_copies(result)
-    once = None if resident is None else once_ns(resident)
-    kept, best = fastest(result, on_device=True), fastest(result, on_device=False)
-    if cpu is None or resident is None or kept is None or not once or claim_of(resident) != FASTER:
-        return
-    if best is not None and best.claim == FASTER:
-        more = over(best.case, kept.case)
-        if more is None or residency_verdict(result, kept, best, more) != "faster-on-top":
-            return
-    saved, total, ends = cpu.value(COPY_TIME) or 0, cpu.median(LATENCY) or 0, resident.speedup and resident.speedup.ci95
-    sure = saved if not ends else min(saved, total * part_saved(ends[0]))  # by the lower end of the speedup
-    if sure <= 0:
-        return
-    # One inference with both copies is `device-tensors`: where that was measured and is not faster, the first does not pay.
-    one = result.case(DEVICE)
-    least = 2 if one is not None and one.speedup is not None and not is_faster(one) else 1
-    first = max(least, math.floor((once + MARGIN * total) / sure) + 1)  # what is less than the margin is no gain
-    yield Fact("pays-off", "from", resident.mode, {"first": first, "once": ns(once), "saved": ns(saved, derived=True)})
-
-
 # Other modes
 
 
@@ -160,27 +127,6 @@ def _pipeline(result: Result) -> Iterator[Fact]:
         yield Fact(
             "pipeline", verdict, case.mode, values, how_to_write(result, case.mode) if verdict == "faster" else ""
         )
-
-
-def _pinned(result: Result) -> Iterator[Fact]:
-    for mode in MODES.values():
-        both = (result.case(mode.like), result.case(mode.name)) if mode.pinned and mode.times_copies else ()
-        taken, pinned = [None if case is None else _copies(case) for case in both] or (None, None)
-        if taken is not None and pinned is not None:
-            (low, high), (least, most) = (it.ci95 or (it.value, it.value) for it in (taken, pinned))
-            found = claim(Value(taken.value / max(pinned.value, 1), (low / max(most, 1), high / max(least, 1))))
-            if found == FASTER:
-                values: Values = {"pinned": pinned, "pageable": taken}
-                yield Fact("pinned", "faster", mode.name, values, how_to_write(result, mode.name))
-
-
-def _copies(case: Case) -> Quantity | None:
-    """What the copies of a mode take both ways, between the sums of the ends of both intervals; None where one was not timed."""
-    both = [it for way in (H2D, D2H) if (it := case.stats(way)) is not None]
-    if case.copy_ns() is None:
-        return None
-    low, high = (sum(it.ci95[end] for it in both) for end in (0, 1))
-    return ns(sum(it.median for it in both), (low, high))
 
 
 # How modes were checked

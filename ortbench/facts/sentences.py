@@ -195,9 +195,7 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("residency", "open"): Sentence("Cannot tell whether {mode} is faster than cpu-tensors: {speedup:ci}.", LONGER, _ANSWER, "unclear", "noise"),
     ("residency", "few-samples"): Sentence("Too few blocks to tell whether {mode} is faster than cpu-tensors: {speedup}.", LONGER, _ANSWER, "unclear", "noise"),
     ("residency", "noise"): Sentence("The machine was too busy to tell whether {mode} is faster than cpu-tensors.", WAIT, _ANSWER, "unclear", "noise"),
-    ("pays-off", "from"): Sentence("{mode} pays off from inference {first} on at the latest: one copy in and out takes {once}, each inference saves {saved}.", "keep tensors for at least so many inferences", _COST, "", "modes"),
     # other modes
-    ("pinned", "faster"): Sentence("Copies from and to pinned memory are faster: {pinned:ci}, pageable {pageable:ci}.", "allocate inputs and outputs in pinned memory", _GAIN, "good", "modes"),
     ("pipeline", "faster"): Sentence("{mode} ({depth} in flight) completes {rate}, {speedup:ci} as many as {base}.", "keep several inferences in flight", _GAIN, "good", "modes"),
     ("pipeline", "same"): Sentence("{mode} ({depth} in flight) completes as many as {base}: {speedup:ci}.", "keep one inference at a time", _COST, "", "modes"),
     ("pipeline", "slower"): Sentence("{mode} ({depth} in flight) completes fewer than {base}: {speedup:ci}.", "keep one inference at a time", _COST, "bad", "modes"),

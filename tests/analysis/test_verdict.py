@@ -23,7 +23,7 @@ from ortbench.features.sweep.analysis import has_a_cost, new_switching
 from ortbench.model.modes import CPU, DEVICE
 from ortbench.model.result import Result
 from tests import results
-from tests.results import MS, US, closed, load_result, measured, opened, result_of, steady
+from tests.results import MS, closed, load_result, measured, opened, steady
 from tests.sources import PACKAGE
 
 # Intervals with what they say at the margin of 2 %.
@@ -129,16 +129,6 @@ def test_a_peak_is_claimed_where_the_interval_says_so() -> None:
     for rate, verdict in ((200, "more"), (101, "open"), (50, "none-more")):
         made = load_result(closed(CPU, 1, 100, 10.0), closed(DEVICE, 1, rate, 5.0))
         assert [it.verdict for it in facts_of(made) if it.code == "peak"] == [verdict]
-
-
-def test_pinned_copies_are_compared_by_their_intervals() -> None:
-    for pinned, verdicts in ((1000, ["faster"]), (1999, []), (3000, [])):
-        cases = [
-            measured(mode, latency=steady([5000 * US] * 9), h2d=steady([ns * US] * 9), d2h=steady([ns * US] * 9))
-            for mode, ns in ((DEVICE, 2000), ("device-tensors-pinned", pinned))
-        ]
-        made = result_of(measured(CPU, latency=steady([5000 * US] * 9)), *cases)
-        assert [it.verdict for it in facts_of(made) if it.code == "pinned"] == verdicts
 
 
 def test_no_rule_compares_the_ends_of_an_interval_by_itself() -> None:

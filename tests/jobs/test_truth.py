@@ -24,7 +24,6 @@ from ortbench.worker.session import first_run, providers, session
 from tests import bare, virtual, wrong_builds
 from tests.conftest import ortbench
 from tests.refdevice import EP_NAME, HONESTY, Config, Honesty, Trace
-from tests.results import fact, values
 from tests.truth import (
     COPIES,
     Check,
@@ -290,13 +289,6 @@ def test_the_published_sample_comes_out(library: Path, tmp_path: Path) -> None:
     }
     line = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 100, "--warmup", 2)
     found = see(library, tmp_path, 1 << 16, *line, compute_us=3000, **each_way)
-    pays = fact(found.result, "pays-off")
-    assert pays.mode == "device-resident"
-    assert values(pays)["once"] == pytest.approx(4_200_000, abs=10 * CALL_NS)
-    assert values(pays)["saved"] == found.case("cpu-tensors").value("copies")
-    assert "pays off from inference 2 on at the latest: one copy in and out takes 4.20 ms" in " ".join(
-        found.out.split()
-    )
     assert found.case("cpu-tensors").value("copies") == 4_200_000 + 2 * CALL_NS
 
 

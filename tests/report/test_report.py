@@ -81,7 +81,7 @@ def test_table_of_four_modes() -> None:
 def test_the_two_speedups_of_the_published_sample() -> None:
     assert keys(published()) == [
         ("copies", "measured", "cpu-tensors"), ("replacement", "faster", "host-accessible"), ("residency", "faster-on-top", "device-resident"),
-        ("pays-off", "from", "device-resident"), ("zero-copy", "verified", "host-accessible"),
+        ("zero-copy", "verified", "host-accessible"),
     ]  # fmt: skip
 
 
@@ -184,7 +184,6 @@ def test_a_gain_of_two_percent_is_no_reason_to_rewrite_a_program() -> None:
     faster = published()
     faster.cases[3] = case("host-accessible", ratio=(2.39, 2.3, 2.5), latency=3_010 * US)
     assert fact(faster, "residency").verdict == "open-to-other"
-    assert "pays-off" not in [code for code, *_ in keys(faster)]
 
 
 def test_what_is_not_verified_as_zero_copy_is_not_said_to_copy_nothing() -> None:
@@ -201,11 +200,6 @@ def test_what_session_run_does_besides_copying_is_not_called_copies() -> None:
     for low, verdict in ((1.7, "mixed"), (1.4, "measured")):
         made.cases[1].speedup = Value(1.8, (low, 1.9))
         assert fact(made, "copies").verdict == verdict
-
-
-def test_staying_on_the_device_pays_off_by_the_lower_end_of_its_speedup() -> None:
-    for low, first in [(2.3, 2), (1.9, 2)]:
-        assert fact(published(ratio=(2.4, low, 2.5)), "pays-off").values["first"] == first
 
 
 def test_copies_that_take_little_for_certain_are_not_called_none() -> None:
@@ -370,21 +364,6 @@ def test_copies_that_seem_to_take_less_than_nothing() -> None:
         "cpu-tensors", "7.20", "7.92", "8.64", "1.00×", "–", "200", "≈7.30", "≈0", "139", "≈50.0 MB",
     )  # fmt: skip
     assert fact(made, "copies").verdict == "none"
-
-
-@pytest.mark.parametrize(
-    ("upload", "download", "first"),
-    [(0, 0, 2), (1_000, 0, 1), (1_000, 0, 2), (2_100, 2_099, 2), (2_100, 2_100, 2), (40_000, 2_000, 11)],
-)
-def test_the_run_from_which_residency_pays(upload: int, download: int, first: int) -> None:
-    made = published()
-    once(made.cases[2], upload * US, download * US)
-    if first == 1:  # one inference with both copies is `device-tensors`, which is not faster here
-        made.cases.pop(1)
-    if upload + download:
-        assert fact(made, "pays-off").values["first"] == first
-    else:
-        assert "pays-off" not in [code for code, *_ in keys(made)]
 
 
 @pytest.mark.parametrize("ratio", [1.05, 1.06, 3.0])

@@ -10,7 +10,6 @@ from ortbench.model.modes import USUAL_MODES
 from tests.conftest import MODELS, ONCE, cases, measure, modes, ortbench
 from tests.refdevice import Config, Honesty, Trace
 from tests.refdevice.refdevice import MEMORIES
-from tests.results import fact, keys, measured, result_of, sentences, steady, values
 from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
 
 SIZE = 1 << 16
@@ -92,18 +91,3 @@ def test_gate_and_suite_take_it(library: Path, tmp_path: Path) -> None:
     ran = ortbench("suite", file, "--out", tmp_path / "suite")
     assert ran.code == 3, ran.err
     assert "pinned" in ran.out
-
-
-def test_what_is_said_of_copies_from_pinned_memory() -> None:
-    taken = {"inference": steady([100]), "latency": steady([900])}
-    plain = measured("device-tensors", h2d=steady([600_000]), d2h=steady([300_000]), **taken)
-    pinned = measured("device-tensors-pinned", h2d=steady([200_000]), d2h=steady([100_000]), **taken)
-    found = fact(result_of(plain, pinned), "pinned")
-    assert (found.verdict, found.mode) == ("faster", "device-tensors-pinned")
-    assert values(found) == {"pinned": 300_000, "pageable": 900_000}
-    assert "Copies from and to pinned memory are faster: 300 µs, pageable 900 µs." in sentences(
-        result_of(plain, pinned)
-    )
-    assert "pinned" not in [code for code, *_ in keys(result_of(plain))]
-    slow = measured("device-tensors-pinned", h2d=steady([600_000]), d2h=steady([295_000]), **taken)
-    assert "pinned" not in [code for code, *_ in keys(result_of(plain, slow))]

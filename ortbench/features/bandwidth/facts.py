@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.comparing.pairs import ratio_of_medians
-from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, Verdict, verdict_of
+from ortbench.analysis.comparing.verdict import ABOVE, MARGIN, OPEN, Verdict, verdict_of
 from ortbench.analysis.findings.finding import Weight
 from ortbench.analysis.findings.program import again
 from ortbench.core.stats import Ratio, Value
@@ -37,7 +37,7 @@ def curve_facts(result: Result) -> Iterator[Fact]:
         found = advantage(result, way)
         if found is not None and found[1].ci95 is not None:
             size, ratio = found
-            verdict = {ABOVE: "faster", BELOW: "slower"}.get(_verdict(ratio), "same")
+            verdict = "faster" if _verdict(ratio) == ABOVE else "no-faster"
             values: Values = {
                 "way": way.upper(),
                 "size": bytes_of(size),
@@ -91,7 +91,6 @@ SENTENCES = {
     ("link-limit", "rises"): Sentence("{way} copies reach {rate} per s with {size} ({memory}), the largest size: larger copies may be faster.", "try larger copies: --max-size", _ANSWER, "", "copies"),
     ("link-limit", "falls"): Sentence("{way} copies are fastest with {size} ({memory}): {rate} per s, {largest_rate} per s with {largest}.", "expect the rate of your size: smaller copies may find their data in the CPU's caches", _ANSWER, "", "copies"),
     ("pinned-copies", "faster"): Sentence("{way} copies of {size} are {ratio:ci} as fast from and to HOST_ACCESSIBLE memory.", "allocate inputs and outputs in pinned memory", _GAIN, "good", "copies"),
-    ("pinned-copies", "slower"): Sentence("{way} copies of {size} are slower from and to HOST_ACCESSIBLE memory: {ratio:ci}.", "keep pageable memory", _COST, "", "copies"),
-    ("pinned-copies", "same"): Sentence("{way} copies of {size} are not measurably faster from and to HOST_ACCESSIBLE memory: {ratio:ci}.", "keep pageable memory", _COST, "", "copies"),
+    ("pinned-copies", "no-faster"): Sentence("{way} copies of {size} are not measurably faster from and to HOST_ACCESSIBLE memory: {ratio:ci}.", "keep pageable memory", _COST, "", "copies"),
     ("short-copies", "latency"): Sentence("{way} copies below {size} are mostly latency.", "copy several small tensors as one", _COST, "", "copies"),
 }
