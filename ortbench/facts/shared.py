@@ -165,13 +165,7 @@ def host_facts(result: Result) -> Iterator[Fact]:
             "without": ns(most.value(f"{CPU_TIME}_{NO_SPIN}") or 0), "latency": ns(most.median(LATENCY) or 0),
             "latency_without": ns(most.value(f"{LATENCY}_{NO_SPIN}") or 0),
         }  # fmt: skip
-        yield Fact(
-            "spinning",
-            "burns",
-            most.mode,
-            values,
-            again(result, *STILL),
-        )
+        yield Fact("spinning", "burns", most.mode, values, again(result, *STILL))
 
 
 def _waits_for_host(result: Result) -> Iterator[Fact]:
@@ -180,13 +174,8 @@ def _waits_for_host(result: Result) -> Iterator[Fact]:
         whole = case.median("inference") if mode_of(case.mode).times_copies else None
         busy = case.value("gpu_kernels")
         if case.status == OK and busy and whole and busy <= COMPUTES * whole:
-            yield Fact(
-                "host-bound",
-                "gpu-waits",
-                case.mode,
-                {"share": share(busy / whole), "kernels": ns(busy)},
-                what_helps(result, case),
-            )
+            values: Values = {"share": share(busy / whole), "kernels": ns(busy)}
+            yield Fact("host-bound", "gpu-waits", case.mode, values, what_helps(result, case))
             return
     bound = [case for case in result.cases if case.status == OK and is_host_bound(case)]
     if bound:

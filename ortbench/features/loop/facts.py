@@ -19,7 +19,6 @@ from ortbench.features.loop.analysis import (
     both_steps,
     depth_of,
     generation_of,
-    growth_ns,
     inside,
     is_first_apart,
     jumps,
@@ -30,7 +29,6 @@ from ortbench.model.modes import CPU, LATENCY, SHARED, mode_of
 from ortbench.model.result import OK, Case, Result
 
 _DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
-_ENOUGH_STEPS = 3  # so many tell whether steps get longer
 RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 
 
@@ -52,8 +50,6 @@ def _own_facts(result: Result) -> Iterator[Fact]:
     yield from _shared(result)
     if made is None:
         yield from _beside_state(result)
-    if result.part["grows"]:
-        yield from _growth(result)
     yield from _jumps(result)
 
 
@@ -100,30 +96,10 @@ def _beside_state(result: Result) -> Iterator[Fact]:
     there, back = _mean(resident.step_copies("step_h2d")) or 0, _mean(resident.step_copies("step_d2h")) or 0
     if there or back:
         yield Fact("beside-state", "copied", RESIDENT or "", {"h2d": bytes_of(there), "d2h": bytes_of(back)})
-    for case in result.cases:
-        if mode_of(case.mode).on_device and case.status == OK and state_bytes(case):
-            yield Fact("beside-state", "state", case.mode)
-
-
-def state_bytes(case: Case) -> float | None:
-    """What is copied both ways in a step because of the state, on average, bytes; None where not known."""
-    means = [_mean(value) for value in (case.step_copies("state_h2d"), case.step_copies("state_d2h"))]
-    known = [value for value in means if value is not None]
-    return sum(known) if len(known) == len(means) else None
 
 
 def _mean(value: int | Sequence[int] | None) -> float | None:
     return value if value is None or isinstance(value, int) else sum(value) / len(value)
-
-
-def _growth(result: Result) -> Iterator[Fact]:
-    """By how much a step takes longer with each step, where the state grows and the steps do not jump."""
-    apart = is_first_apart(result)
-    for case in result.cases:
-        if case.status == OK and case.steps_ns and len(case.steps_ns) - apart >= _ENOUGH_STEPS:
-            each = None if jumps(case, apart) else growth_ns(case)
-            if each is not None:
-                yield Fact("step-growth", "longer", case.mode, {"each": ns(each), "last": ns(case.steps_ns[-1])})
 
 
 def _jumps(result: Result) -> Iterator[Fact]:
@@ -166,8 +142,6 @@ SENTENCES = {
     ("steps", "known"): Sentence("A loop takes {latency} with {mode}: {rate}.", "try settings: ortbench tune", _COST, "", "tune", figure=("One loop", "latency")),
     ("tokens", "known"): Sentence("{mode}: prefill {prefill}, decode {decode:ci}, first token after {first_token}.", "leave the cache on the device: mode shared or device-resident", _ANSWER, "", "loops", figure=("Decode", "decode")),
     ("beside-state", "copied"): Sentence("A step of {mode} still copies {h2d} of inputs and {d2h} of outputs.", "--resident IN for an input that stays the same, --keep OUT for an output that is needed at the end", _COST, "", "loops"),
-    ("beside-state", "state"): Sentence("{mode} copies the state in each step all the same: nodes on the CPU make or read it.", "--measure-nodes shows which nodes; an EP with kernels for them keeps the state", _COST, "", "loops"),
-    ("step-growth", "longer"): Sentence("Each step of {mode} takes {each} longer than the one before.", "keep the depth small, or a cache of fixed length", _COST, "", "loops"),
     ("jump", "longer"): Sentence("Steps of {mode} jump from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),
     ("jump", "shorter"): Sentence("Steps of {mode} drop from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),
     ("one-buffer", "faster"): Sentence("{mode} (one buffer for past and present) is {speedup:ci} as fast as {other} (two in turns).", "bind one buffer for past and present", _GAIN, "good", "loops"),
