@@ -122,14 +122,14 @@ def test_settings_side_by_side_with_copies_inside_the_graph(clock: Clock, tmp_pa
     said = seen("run", *line, "--opt-level", "basic,all", "--mode", "cpu-tensors", *SHORT, cwd=tmp_path)
     assert [line for line in said if line[0] in "•!"] == [
         "• # Memcpy node inside the graph: # copied in each inference.",
-        "! Too few blocks to compare opt-level=basic, opt-level=all: # of # each.",
+        "! Too few blocks to compare opt-level=basic, opt-level=all: # of #.",
     ]
 
 
 def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     sizes = ("--dim", "batch=1,8,32")
     lacking = [
-        "! Too few blocks to compare batch=1, batch=8, batch=32: # of # each.",
+        "! Too few blocks to compare batch=1, batch=8, batch=32: # of #.",
     ]
 
     def rows(figure: str, unit: str = "") -> list[str]:
