@@ -33,7 +33,7 @@ _QUICK = {
 }  # fmt: skip
 FAILING = {"run-failing"}  # scenarios in which a mode fails, again
 # Scenarios whose results are enough, or too different for a command.
-WITHOUT_COMMANDS = {"load", "suite", "bandwidth", "gate-live", "gate-limits", "gate-stored", "compare"}
+WITHOUT_COMMANDS = {"load", "suite", "bandwidth", "gate-live", "gate-stored", "compare"}
 _LASTS = {"--iterations", "--duration", "--max-time"}
 
 

@@ -180,7 +180,9 @@ def _short_head(head: Heading | SideBySide) -> Heading | SideBySide:
     headings = [[_cut(line, _room_beside(head.names), _OF_A_HEAD) for line in it[:lines]] for it in head.headings]
     shared = [_cut(line, WIDTH, _OF_A_HEAD) for line in head.shared[:2]]
     head = replace(head, shared=shared, headings=headings, more=())
-    if head.table is None or head.numbered is None or _loses_less(head.table, head.numbered):
+    if head.table is None or head.numbered is None:
+        return head
+    if not _stands_above(head.names) and _loses_less(head.table, head.numbered):
         return head
     labels = numbers(len(head.names))
     told = [[name, *it] for name, it in zip(head.names, headings, strict=True)]
