@@ -39,6 +39,7 @@ _SHARE = 100  # these take one part of so many of the time
 _MOST_BYTES = 65_536  # of an array that are compared
 _SOON_NS = 50_000  # after a call: what is done with the list of its outputs at once
 _clock = time.perf_counter_ns
+_read_clock: Any = getattr(time, "clock_gettime_ns", None)  # Windows has no clocks of threads
 _features = attrgetter("shape", "dtype", "strides")
 
 
@@ -262,7 +263,7 @@ def _pool_ns(session: Any) -> Any:
     used = 0
     for thread_clock in session.clocks:
         with suppress(OSError):  # it has ended
-            used += time.clock_gettime_ns(thread_clock)
+            used += _read_clock(thread_clock)
     return used
 
 
