@@ -256,7 +256,7 @@ class Ratio(NamedTuple):
     ratio: float
     ci95: tuple[float, float] | None
 
-    def at(self, ratio: float) -> Ratio:
+    def scaled_to(self, ratio: float) -> Ratio:
         """The same where the ratio is another one: of figures that were rounded, or that follow from these in proportion."""
         by = ratio / self.ratio
         return Ratio(ratio, None if self.ci95 is None else (self.ci95[0] * by, self.ci95[1] * by))
@@ -343,7 +343,7 @@ class Rounds:
         grid = _grid(batches, q)
         ranks = np.stack([np.searchsorted(it, grid, side="right") for it in batches], axis=1).astype(np.float64)
 
-        def at(order: Floats) -> Floats:
+        def find_values(order: Floats) -> Floats:
             """The sample of each resample that so many lie before: the first value of the grid that more do not lie above."""
             first, last = np.zeros(RESAMPLES, np.int64), np.full(RESAMPLES, grid.size - 1)
             for _ in range(int(grid.size - 1).bit_length()):
@@ -355,8 +355,8 @@ class Rounds:
 
         place = q * (sizes - 1)
         below = np.floor(place)
-        low = at(below)
-        return low + (place - below) * (at(np.minimum(below + 1, sizes - 1)) - low)
+        low = find_values(below)
+        return low + (place - below) * (find_values(np.minimum(below + 1, sizes - 1)) - low)
 
     def interval(self, figures: Floats, found: float) -> tuple[float, float]:
         """The 95 % interval by what resamples, or processes, have in place of the figure that was found."""

@@ -73,7 +73,7 @@ class Rounds:
     def _end_decided(self, schedule: Schedule[Series]) -> None:
         driver = self._driver
         assert driver.test is not None
-        open_modes = {mode for mode in driver.configurations[0].modes if driver.test.wants(mode)}
+        open_modes = {mode for mode in driver.configurations[0].modes if driver.test.needs_more(mode)}
         series = driver.series()
         for one in series:
             if one.mode not in open_modes:

@@ -39,7 +39,7 @@ class SequentialTest(Protocol):
         """Take the samples of a block into account, ns; at a load point one of the block's figures, by its name."""
         return
 
-    def wants(self, mode: str, point: tuple[str, float] | None = None, rounds: int = 0) -> bool:
+    def needs_more(self, mode: str, point: tuple[str, float] | None = None, rounds: int = 0) -> bool:
         """Whether more rounds than these are of use."""
         return True
 

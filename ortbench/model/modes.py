@@ -338,7 +338,7 @@ class Work:
         known = modes.mode_of(mode)
         return (*known.phases, *PER_BLOCK) if known.of_cpu_tensors else (*known.phases, *modes.COSTS)
 
-    def lacks(self, metric: str) -> str:
+    def why_without(self, metric: str) -> str:
         """Why no mode has a metric, where that is so of this work; else nothing."""
         if metric in modes.LOOP_PHASES:
             return "single inferences have no steps; say what is fed back with --feedback OUT=IN"
@@ -367,7 +367,7 @@ class WorkOfParts(Work):
     def phases(self, mode: str) -> tuple[str, ...]:
         return (modes.LATENCY, *self.parts, *PER_BLOCK)
 
-    def lacks(self, metric: str) -> str:
+    def why_without(self, metric: str) -> str:
         return "" if metric in self.phases("") else f"{self.name} has {', '.join(self.phases('')[1:])} only"
 
 

@@ -360,7 +360,9 @@ _OF_CORE: dict[str, tuple[str, ...]] = {
 @cache
 def options_for(command: str) -> list[Option]:
     """The options that a command takes, as they are declared; `Option.for_command` has them as that command does."""
-    of_core = [_named(*name.split(":")) for name, commands in _OF_CORE.items() if command in commands or not commands]
+    of_core = [
+        _attribute(*name.split(":")) for name, commands in _OF_CORE.items() if command in commands or not commands
+    ]
     found: dict[str, Option] = {}
     for owner in (*owners_in_features(command), *of_core):
         for it in options_of(owner):
@@ -409,8 +411,8 @@ def flags_of_kinds() -> dict[str, set[str]]:
 
 
 def _of_plan(feature: str, name: str) -> Any:
-    return _named(f"features.{feature}.plan", name)
+    return _attribute(f"features.{feature}.plan", name)
 
 
-def _named(module: str, name: str) -> Any:
+def _attribute(module: str, name: str) -> Any:
     return getattr(import_module(f"ortbench.{module}"), name)

@@ -50,7 +50,7 @@ def open_as(
     except Unsupported as error:
         unsupported = str(error)
     stages.end("inputs and first run")
-    engines, data = cache.found(), opened.data
+    engines, data = cache.cache_state(), opened.data
     placed = where if unsupported is not None else count_copies(where, path, opened.model, data.arrays)
     if placed is not where:
         stages.end("counting Memcpy nodes in a profiled session")

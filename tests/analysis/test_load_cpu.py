@@ -109,11 +109,11 @@ def test_a_live_gate() -> None:
             live = LiveLoadGate(limits(metric), [("cpu-tensors", AT)])
             assert live.least_runs("cpu-tensors", AT) == 5
             for number in range(live.takes):
-                assert live.wants("cpu-tensors", AT, number)
+                assert live.needs_more("cpu-tensors", AT, number)
                 for side, times in ((0, factor), (1, 1)):
                     live.add(side, "cpu-tensors", metric, number, [0.004 * times], AT)
                     live.add(side, "cpu-tensors", "mean", number, [MS], AT)  # of latency
-            assert not live.wants("cpu-tensors", AT, live.takes)
+            assert not live.needs_more("cpu-tensors", AT, live.takes)
             (check,) = live.checks([result(SPINS), result(SPINS)])
             assert check.verdict == verdict
             assert check.ratio == pytest.approx(factor)

@@ -27,7 +27,7 @@ def searched(capacity: float, highest: float) -> Search:
 @pytest.mark.parametrize("capacity", [30.0, 88.0, 301.0, 799.0, 950.0])
 def test_the_search_finds_the_highest_rate_that_meets_the_slo(capacity: float) -> None:
     search = searched(capacity, 1000)
-    found = there(search.found())
+    found = there(search.best_rate())
     assert capacity / (1 + 1.2 * RESOLUTION) <= found.rate <= capacity
     assert found.rate == float(f"{found.rate:.3g}")
     assert found.violated_from is None or capacity < found.violated_from < found.rate * (1 + 1.2 * RESOLUTION)
@@ -35,9 +35,9 @@ def test_the_search_finds_the_highest_rate_that_meets_the_slo(capacity: float) -
 
 
 def test_what_cannot_be_found() -> None:
-    assert searched(0, 1000).found() is None
+    assert searched(0, 1000).best_rate() is None
     assert searched(0, 1000).tries < 10
-    assert 940 <= there(searched(1e9, 1000).found()).rate <= 1000  # never beyond what can be served
+    assert 940 <= there(searched(1e9, 1000).best_rate()).rate <= 1000  # never beyond what can be served
 
 
 def test_the_rate_that_is_found_is_looked_at_again() -> None:
@@ -46,7 +46,7 @@ def test_the_rate_that_is_found_is_looked_at_again() -> None:
     while (rate := search.next()) is not None:
         seen += rate == 500
         search.tell(rate, rate < 400 or (rate == 500 and seen == 1), rate < 400 or (rate == 500 and seen == 1), 1.0)
-    assert there(search.found()).rate < 400
+    assert there(search.best_rate()).rate < 400
     assert search.tries <= TRIES
 
 
@@ -54,11 +54,11 @@ def test_the_slo_is_violated_from_the_rate_above_which_none_is_open() -> None:
     search = Search(1000)
     for rate, met in ((400, True), (500, False), (700, False), (900, False)):
         search.tell(rate, met, met is True, 1.0)
-    assert search.found() == Found(400, 500)
+    assert search.best_rate() == Found(400, 500)
     search.tell(600, None, False, 1.0)
-    assert search.found() == Found(400, 700)
+    assert search.best_rate() == Found(400, 700)
     search.tell(950, None, False, 1.0)
-    assert search.found() == Found(400, None)
+    assert search.best_rate() == Found(400, None)
 
 
 def test_tries_that_cannot_tell_go_to_lower_rates_and_end() -> None:
@@ -66,7 +66,7 @@ def test_tries_that_cannot_tell_go_to_lower_rates_and_end() -> None:
     while (rate := search.next()) is not None:
         tried.append(rate)
         search.tell(rate, None, rate < 600, 9 / tried.count(rate) if rate < 400 else math.inf)
-    assert search.found() is None
+    assert search.best_rate() is None
     assert len(tried) == TRIES
     assert tried.count(min(tried)) >= REPEATS  # as more tries of it would tell
 
@@ -87,7 +87,7 @@ def of_md1(per_try: float, limit: int, seed: int, differ: float = 0) -> tuple[fl
         search.tell(
             rate, meets(case, slo) and (at_rate.is_across or None), meets_by_figures(case, slo), times_longer(case, slo)
         )
-    found = search.found()
+    found = search.best_rate()
     return (None if found is None else found.rate), search.tries
 
 

@@ -24,7 +24,7 @@ def raced(
     found, taken = Elimination(list(times), [LATENCY], alpha), dict.fromkeys(times, 0)
     for number in range(rounds):
         drift = 1 + 0.3 * np.sin(number / 7)
-        wanted = [name for name in times if found.wants(name)]
+        wanted = [name for name in times if found.needs_more(name)]
         for name in wanted:
             burst = 3.0 if dice.random() < 0.1 else 1.0
             found.add(
@@ -38,20 +38,20 @@ def raced(
 def test_the_best_is_dropped_no_more_often_than_is_said() -> None:
     alpha, races = 0.1, 120
     equal = dict.fromkeys("abcdef", 1.0)  # the worst case: any of them is the best, `a` for one
-    lost = sum("a" not in raced(equal, seed, alpha, rounds=40)[0].left(LATENCY) for seed in range(races))
+    lost = sum("a" not in raced(equal, seed, alpha, rounds=40)[0].candidates(LATENCY) for seed in range(races))
     assert lost <= alpha * races
     near = {"a": 1.0, "b": 1.005, "c": 1.01, "d": 1.3}
-    lost = sum("a" not in raced(near, seed, alpha)[0].left(LATENCY) for seed in range(races // 2))
+    lost = sum("a" not in raced(near, seed, alpha)[0].candidates(LATENCY) for seed in range(races // 2))
     assert lost <= alpha * races / 2
 
 
 def test_what_is_clearly_worse_takes_few_blocks_and_a_decided_race_none() -> None:
     found, taken = raced({"best": 1.0, "slow": 1.5, "slower": 4.0}, seed=1, alpha=0.05)
-    assert found.left(LATENCY) == ["best"]
+    assert found.candidates(LATENCY) == ["best"]
     assert max(taken.values()) < found.rounds < 30
-    assert (found.leader(LATENCY), found.wants("best")) == ("best", False)
+    assert (found.leader(LATENCY), found.needs_more("best")) == ("best", False)
     found, taken = raced({"one": 1.0, "same": 1.0, "slow": 2.0}, seed=1, alpha=0.05, rounds=200, noise=0.001)
-    assert "slow" not in found.left(LATENCY)
+    assert "slow" not in found.candidates(LATENCY)
     assert taken["slow"] < taken["one"] < 200  # which are the same, for certain
 
 
@@ -62,10 +62,10 @@ def test_a_configuration_is_wanted_as_long_as_it_can_be_the_best_for_one_goal() 
             found.add(name, LATENCY, number, latency)
             found.add(name, CPU_TIME, number, cpu)
         found.look()
-    assert (found.left(LATENCY), found.left(CPU_TIME)) == (["fast"], ["frugal"])
-    assert not found.wants("fast")
+    assert (found.candidates(LATENCY), found.candidates(CPU_TIME)) == (["fast"], ["frugal"])
+    assert not found.needs_more("fast")
     alone = Elimination(["alone"], [LATENCY], 0.05)
-    assert not alone.wants("alone")
+    assert not alone.needs_more("alone")
 
 
 VALUES = {

@@ -55,7 +55,7 @@ def test_where_the_run_is_the_wait_there_is_no_submit_to_judge() -> None:
         for side in (CANDIDATE, BASELINE):
             live.add(side, "cpu-tensors", "latency", number, [1000] * 3)
             live.add(side, "device-resident", "latency", number, [1000] * 3)
-    assert not any(map(live.wants, ["cpu-tensors", "device-resident"]))
+    assert not any(map(live.needs_more, ["cpu-tensors", "device-resident"]))
     passed, untold = live.checks(results)
     assert (passed.name, passed.verdict) == ("cpu-tensors latency median", PASSED)
     assert (untold.name, untold.verdict, untold.text) == (

@@ -123,7 +123,7 @@ def test_nothing_is_decided_while_the_medians_say_otherwise() -> None:
 
 
 def open_modes(sequential: SequentialTests) -> set[str]:
-    return {mode for mode in ("cpu-tensors", "device-tensors", "device-resident") if sequential.wants(mode)}
+    return {mode for mode in ("cpu-tensors", "device-tensors", "device-resident") if sequential.needs_more(mode)}
 
 
 def checks(sequential: SequentialTests) -> list[Check]:

@@ -309,12 +309,12 @@ def test_a_level_is_measured_until_its_contest_is_decided() -> None:
     pairs = [(load_cases(result)[1].load_blocks or []) for result in (candidate, baseline)]
     asked = []
     for number, (new, old) in enumerate(zip(*pairs, strict=True)):
-        asked.append(live.wants("cpu-tensors", PACED, number))
+        asked.append(live.needs_more("cpu-tensors", PACED, number))
         tell(live, 0, PACED, new)
         tell(live, 1, PACED, old)
     assert asked == [True] * live.takes + [False] * (12 - live.takes)
     # Nothing is said of the other level: it is measured for the record.
-    assert [live.wants("cpu-tensors", CLIENTS, rounds) for rounds in (0, live.takes - 1, live.takes)] == [
+    assert [live.needs_more("cpu-tensors", CLIENTS, rounds) for rounds in (0, live.takes - 1, live.takes)] == [
         True,
         True,
         False,
@@ -322,8 +322,8 @@ def test_a_level_is_measured_until_its_contest_is_decided() -> None:
     live = LiveLoadGate(
         limits(slo={"p99": MS}, min_speedup={"device-tensors": 1.0}), [("cpu-tensors", CLIENTS), ("cpu-tensors", PACED)]
     )
-    assert live.wants("cpu-tensors", PACED, 1000)
-    assert live.wants("cpu-tensors", CLIENTS, 1000)
+    assert live.needs_more("cpu-tensors", PACED, 1000)
+    assert live.needs_more("cpu-tensors", CLIENTS, 1000)
 
 
 def test_a_block_has_so_many_runs_that_its_percentile_is_not_the_slowest() -> None:

@@ -122,7 +122,7 @@ def test_memory_against_a_stored_baseline_is_an_exact_ratio() -> None:
 def test_a_live_gate_of_memory_needs_no_blocks() -> None:
     limits = Limits(max_regression=0.05, metrics=(DEVICE,), max_host_memory=10 * MB)
     gate = LiveGate(limits, ["cpu-tensors"], has_baseline=True)
-    assert not gate.wants("cpu-tensors")
+    assert not gate.needs_more("cpu-tensors")
     checks = gate.checks([result_of(cpu(200 * MB)), result_of(cpu())])
     assert [(it.verdict, it.text) for it in checks] == [
         (

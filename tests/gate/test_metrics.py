@@ -109,13 +109,13 @@ def test_a_live_gate_takes_the_blocks_of_its_metric(
     mode = "device-tensors" if work == SINGLE else "cpu-tensors"
     live = LiveGate(limits(f"{mode}.{metric}", most=0.1), list({"cpu-tensors", mode}), has_baseline=True, work=work)
     for number in range(9):
-        assert live.wants(mode)
+        assert live.needs_more(mode)
         for side in (CANDIDATE, BASELINE):
             if work == SINGLE:
                 live.add(side, "cpu-tensors", "latency", number, [9] * 3)
             for phase, medians in phases.items():
                 live.add(side, mode, phase, number, [medians[side]] * 3)
-    assert not any(map(live.wants, ["cpu-tensors", mode]))
+    assert not any(map(live.needs_more, ["cpu-tensors", mode]))
     blocks = {it: steady([9]) for it in ("latency", *phases)}
     found = live.checks([result_of(measured(mode, **blocks))] * 2)
     assert verdicts(found) == {f"{mode} {name}": verdict for name, verdict in said.items()}

@@ -61,12 +61,15 @@ def test_a_relative_folder_is_made_absolute(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     found = session.engine_options(TINY, cached(Path("c")), TENSORRT_RTX)["nv_runtime_cache_path"]
     assert found == str(*(tmp_path / "c").iterdir())
-    assert session.EngineWatch(TINY, cached(Path("c"))).found() == {"path": f"c/{Path(found).name}", "warm": False}
+    assert session.EngineWatch(TINY, cached(Path("c"))).cache_state() == {
+        "path": f"c/{Path(found).name}",
+        "warm": False,
+    }
 
 
 def test_without_a_cache_the_options_are_the_users() -> None:
     assert session.engine_options(TINY, Target(options={"a": "b"}), CPU_EP) == {"a": "b"}
-    assert session.EngineWatch(TINY, Target()).found() is None
+    assert session.EngineWatch(TINY, Target()).cache_state() is None
 
 
 def folder_of(target: Target, model: str = TINY) -> str:
@@ -194,8 +197,8 @@ def test_the_watch_sees_what_is_built(tmp_path: Path) -> None:
     cold = session.EngineWatch(TINY, target)
     own = Path(session.engine_options(TINY, target, TENSORRT)["trt_engine_cache_path"])
     (own / "m.engine").write_text("engine")
-    assert cold.found() == {"path": str(own), "warm": False}
-    assert session.EngineWatch(TINY, target).found() == {"path": str(own), "warm": True}
+    assert cold.cache_state() == {"path": str(own), "warm": False}
+    assert session.EngineWatch(TINY, target).cache_state() == {"path": str(own), "warm": True}
 
 
 def test_its_facts() -> None:

@@ -49,7 +49,7 @@ def ratio_of_medians(over: tuple[Case, str], under: tuple[Case, str]) -> Ratio |
     if one is None or other is None or these.keys().isdisjoint(those):
         return None
     shared = ratio_of_blocks(these, those, processes=over[0].first_rounds)
-    printed = shared.at(max(one, 1) / max(other, 1))
+    printed = shared.scaled_to(max(one, 1) / max(other, 1))
     if these.keys() == those.keys() or shared.ci95 is None or printed.ci95 is None:
         return printed
     return printed._replace(ci95=(min(shared.ci95[0], printed.ci95[0]), max(shared.ci95[1], printed.ci95[1])))

@@ -157,7 +157,7 @@ def _by_rounds(base: Series, other: Series) -> RatioEstimate | None:
         return RatioEstimate(base.value, other.value, ratio, None, None, paired=True)
     key = base.key._replace(figure=base.rests_on)
     found = ratio_of(new, old, RESAMPLED[statistic], key.metric.unit.least, base.case.first_rounds)
-    found = (found.inverse() if key.metric.better == "higher" else found).at(ratio)
+    found = (found.inverse() if key.metric.better == "higher" else found).scaled_to(ratio)
     low, high = found.ci95 or (None, None)
     return RatioEstimate(base.value, other.value, ratio, low, high, paired=True)
 

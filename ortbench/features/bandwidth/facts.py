@@ -82,7 +82,7 @@ def _rate(case: Case, way: Direction) -> Quantity:
 def _rate_ratio(over: Case, under: Case, way: Direction) -> Ratio | None:
     """How many times as fast copies of one size are as those of another."""
     found = ratio_of_medians((under, way), (over, way)) if over is not under else None
-    return None if found is None else found.at(found.ratio * size_of(over) / size_of(under))
+    return None if found is None else found.scaled_to(found.ratio * size_of(over) / size_of(under))
 
 
 # fmt: off

@@ -179,7 +179,7 @@ class LiveLoadGate(Gate):
         assert point is not None
         return (it for it in self._ratio_tests.items() if it[0].mode == mode and it[0].point == _point(*point))
 
-    def wants(self, mode: str, point: tuple[str, float] | None = None, rounds: int = 0) -> bool:
+    def needs_more(self, mode: str, point: tuple[str, float] | None = None, rounds: int = 0) -> bool:
         """Those of ratio tests until they are decided; where a limit is of the candidate's load point itself always, because its interval
         may not be looked at again and again; else as many as a verdict takes."""
         own = [ratio_test for _, ratio_test in self._tests_of_point(mode, point)]

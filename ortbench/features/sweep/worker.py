@@ -54,7 +54,7 @@ def open_point(state: State, point: int, inputs: dict[str, Any]) -> protocol.Ope
         shared.where = count_copies(shared.where, shared.path, model, opened.data.arrays)
         shared.counted = True
     answer = describe_opened(opened, shared.described, shared.where, unsupported, stages)
-    return {**answer, "engine_cache": shared.cache.found()}
+    return {**answer, "engine_cache": shared.cache.cache_state()}
 
 
 def time_turns(state: State, mode: str, points: Sequence[int], calls: int, first: bool) -> SwitchTimes:

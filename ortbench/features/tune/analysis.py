@@ -223,11 +223,11 @@ class Elimination:
             if all(_is_same(it) for name, it in found.items() if name not in worse):
                 self._open.discard(goal)
 
-    def wants(self, name: str) -> bool:
+    def needs_more(self, name: str) -> bool:
         """Whether more blocks of a configuration are of use."""
         return any(name in self._left[goal] for goal in self._open)
 
-    def left(self, goal: str) -> list[str]:
+    def candidates(self, goal: str) -> list[str]:
         """The configurations that can be the best for a goal."""
         return list(self._left[goal])
 

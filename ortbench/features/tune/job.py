@@ -270,7 +270,7 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
             continue
         known = {goal: race.elimination.ratio(goal, name, names[0]) for goal in GOALS}
         ratios = {goal: cast(Ratio, it._asdict()) for goal, it in known.items() if it is not None}
-        left = [goal for goal in GOALS if name in race.elimination.left(goal)]
+        left = [goal for goal in GOALS if name in race.elimination.candidates(goal)]
         memory = raced[name].memory
         found.append(Tried(settings=[list(it) for it in of], ratios=ratios, left=left, memory=memory, failed=None))
     return found

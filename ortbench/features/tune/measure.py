@@ -56,7 +56,7 @@ class Race:
             self.elimination.look()
             is_over = time.monotonic() > self._ends
             for one in driver.series():
-                if is_over or not self.elimination.wants(names[one]):
+                if is_over or not self.elimination.needs_more(names[one]):
                     schedule.remove(one)
 
         rule = StopRule(round(plan.loop.duration_s * 1e9), None, per="configuration", rounds=self.elimination.rounds)

@@ -56,7 +56,7 @@ def fitted(table: Table, most: int, first: Sequence[tuple[str, ...]] = ()) -> Ta
         rows = sorted(sorted(alike(table), key=lambda row: ranks[row])[:most])
     left = len(table.rows) - len(rows)
     cut = replace(
-        _named(table, rows),
+        _without_metric(table, rows),
         bars=[table.bars[row] for row in rows] if table.bars else (),
         groups=_groups(table, rows),
         rest=f"{left} more row{'s' if left > 1 else ''}: -v" if left else table.rest,
@@ -81,7 +81,7 @@ def _tail(name: str) -> int:
     return next((number for number, tail in enumerate(_TAILS, 1) if name.endswith(tail)), 0)
 
 
-def _named(table: Table, rows: Sequence[int]) -> Table:
+def _without_metric(table: Table, rows: Sequence[int]) -> Table:
     """A table of some rows; where all are of one metric, its name is above the figures."""
     kept = tuple(table.rows[row] for row in rows)
     names = [it.name for it in table.columns]

@@ -297,7 +297,7 @@ class EngineWatch:
         self._folder = None if target.engine_cache is None else _engine_folder(model, target)
         self._before = self._files()
 
-    def found(self) -> EngineCache | None:
+    def cache_state(self) -> EngineCache | None:
         """``path`` and ``warm``: whether the engine was there; None without a cache."""
         if self._folder is None:
             return None

@@ -52,8 +52,8 @@ class LiveGate(Gate):
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: object = None) -> None:
         self._sequential.add(side, mode, phase, round, samples)
 
-    def wants(self, mode: str, place: object = None, rounds: int = 0) -> bool:
-        return self._sequential.wants(mode)
+    def needs_more(self, mode: str, place: object = None, rounds: int = 0) -> bool:
+        return self._sequential.needs_more(mode)
 
     def least_runs(self, mode: str, place: tuple[str, float]) -> int:
         return 1

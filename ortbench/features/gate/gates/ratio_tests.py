@@ -135,7 +135,7 @@ def regression_tests(limits: Limits, modes: Sequence[str], work: Work = INFERENC
         chosen = [mode for mode in compared if metric.metric in work.phases(mode)]
         if not chosen:
             none = f"no mode that is measured has it; measured: {', '.join(modes)}"
-            raise BadInput(f"--metric {metric.text}: {work.lacks(metric.metric) or none}", "--metric")
+            raise BadInput(f"--metric {metric.text}: {work.why_without(metric.metric) or none}", "--metric")
         ratio_tests += [_regression(mode, metric, 1 + limits.max_regression, work.whole) for mode in chosen]
     return list(dict.fromkeys(ratio_tests))  # the latency of a loop or a chain has two names
 
@@ -247,7 +247,7 @@ class SequentialTests:
         """What is known of each ratio test by now: its name, and the ratio with its interval and limit."""
         return [(it.name, _short(it, median_ratio(found, self._alpha))) for it, found in self._ratios.items() if found]
 
-    def wants(self, mode: str) -> bool:
+    def needs_more(self, mode: str) -> bool:
         """Whether an undecided ratio test needs a mode, after whole rounds: a phase that is in none of them is never timed."""
         needing = (
             it for it in self.ratio_tests for at in (it.over, it.under) if at.mode == mode and self._is_timed(at)

@@ -88,7 +88,7 @@ class Search:
                 self._at = self._near(math.sqrt(lower * upper))
         return None
 
-    def found(self) -> Found | None:
+    def best_rate(self) -> Found | None:
         """The highest rate that met the SLO below all that violated it; None without one."""
         violated = [rate for rate, it in self._rates.items() if it.met is False]
         met = max((it for it in self._met() if it < min(violated, default=math.inf)), default=None)

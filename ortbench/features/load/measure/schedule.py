@@ -356,7 +356,7 @@ class LoadSchedule:
                 meets_by_figures(so_far, slo),
                 times_longer(so_far, slo),
             )
-            own.best_rates[mode] = slo_rate(search.found(), {it: point.taken[0] for it, point in points.items()})
+            own.best_rates[mode] = slo_rate(search.best_rate(), {it: point.taken[0] for it, point in points.items()})
             self._driver.save()
         own.best_rates.setdefault(mode, None)
         return number
@@ -406,7 +406,7 @@ class LoadSchedule:
 
     @staticmethod
     def _is_wanted(point: Point, test: SequentialTest) -> bool:
-        return test.wants(point.mode, point.load_point, point.rounds)
+        return test.needs_more(point.mode, point.load_point, point.rounds)
 
     def _lasts_s(self, point: Point) -> float:
         return self._level_s if point.is_open else self._closed_s
