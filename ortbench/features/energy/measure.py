@@ -174,9 +174,7 @@ def rapl(root: Path) -> Meter:
         nonlocal total
         for at, (zone, before, end) in enumerate(zip(zones, last, ranges, strict=True)):
             last[at] = int((zone / "energy_uj").read_text())
-            total += (
-                (last[at] - before) if last[at] >= before else (last[at] + end + 1 - before)
-            ) / 1e6  # begins again at 0
+            total += (last[at] - before) % (end + 1) / 1e6  # behind its end it begins again at 0
         return total
 
     # It moves each millisecond, and reading it wakes a core.
