@@ -347,3 +347,20 @@ def test_explain_says_what_it_does_and_names_its_page() -> None:
     assert does.strip() == "runs a program as it is, and says what ONNX Runtime costs in it."
     assert "--replay" in more
     assert "cannot see" in more
+
+
+def test_threads_that_write_the_records_at_once_do_not_meet(tmp_path: Path) -> None:
+    program = f"""
+import sys, threading, onnxruntime
+from ortbench.features.watch import shim
+sys.setswitchinterval(1e-6)
+shim.start({str(tmp_path)!r}, 0)
+def write():
+    for _ in range(200): shim._guarded(shim._write)()
+threads = [threading.Thread(target=write) for _ in range(4)]
+for it in threads: it.start()
+for it in threads: it.join()
+print(shim._s.fault)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "\n"

@@ -51,6 +51,7 @@ class _State:
     began_ns = 0
     sessions: dict[str, Any] = {}  # noqa: RUF012 - one state
     lock = threading.RLock()
+    writing = threading.RLock()  # the thread of the records writes them, and who opens a session or ends
     active = 0  # calls
     busy_from = busy_ns = 0  # when the first of them began; the time in which there was one
     to_look = _FIRST  # calls
@@ -613,9 +614,13 @@ def _loaded(module: Any) -> None:
 
 
 def _write() -> None:
-    """Write what is known so far."""
-    if not _s.file or _TARGET not in sys.modules:
-        return
+    """Write what is known so far, one thread at a time."""
+    with _s.writing:
+        if _s.file and _TARGET in sys.modules:
+            _write_records()
+
+
+def _write_records() -> None:
     with _s.lock:
         try:
             _s.written = [it.data() for it in _s.sessions.values()]
@@ -657,7 +662,8 @@ def _after_fork() -> None:
     """A child has records of its own, and no thread that writes them; sessions that it has from its parent go on."""
     if not _s.file:
         return
-    _s.lock, _s.thread, _s.ended = threading.RLock(), None, threading.Event()
+    _s.lock, _s.writing = threading.RLock(), threading.RLock()
+    _s.thread, _s.ended = None, threading.Event()
     _begin(os.path.dirname(_s.file))
     for it in _s.sessions.values():
         it.clocks = []
