@@ -338,7 +338,7 @@ from ortbench.measure import driver
 from ortbench.features.gate.gates import live
 driver._KEEP_EVERY_S = 0.01
 # However alike or unlike the two turn out to be here, the gate is not to end before it is killed.
-live.LiveGate.wants = lambda self, mode: True
+live.LiveGate.needs_more = lambda self, mode: True
 from ortbench.__main__ import main
 main()
 """

@@ -114,10 +114,8 @@ class WatchedSession:
         for place, count in sorted(self.histogram.items()):
             seen += count
             if seen > rank:
-                width, step = (
-                    place >> 5,
-                    place & 31,
-                )  # 32 to an octave: the middle of the durations that are counted there
+                # 32 to an octave: the middle of the durations that are counted there.
+                width, step = place >> 5, place & 31
                 return float(step) if width <= 6 else (32 + step + 0.5) * 2 ** (width - 6)
         return None
 

@@ -45,19 +45,15 @@ class watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        from ortbench.features.watch.facts import watch_facts, worth_changing
-        from ortbench.features.watch.job.watch import as_data, read_program, replay_sessions
-        from ortbench.features.watch.report import build
+        from ortbench.features.watch.job.watch import conclude, read_program
 
         with self._stack:
             shim.stop()
             wall, cpu, throttled = self._before
             spent = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
             program = read_program(self._records, sys.argv or [""], 0, *spent, throttled)
-            line = replay_sessions(program, self._replay, self._records, self._records, self._library, True, 0.0)
-            facts = watch_facts(program)
-            self.data = as_data(program, facts)
-            self._report = build(program, worth_changing(facts), "", line)
+            records, library = self._records, self._library
+            self.data, self._report = conclude(program, self._replay, records, records, library, True, 0.0, "")
 
     def markdown(self) -> str:
         """The report as Markdown."""

@@ -32,7 +32,9 @@ from ortbench.measure.folder import new_folder, with_time
 from ortbench.plan.plan import OutputOptions
 
 if TYPE_CHECKING:
-    from ortbench.features.watch.analysis import Watched
+    from ortbench.facts.fact import Fact
+    from ortbench.features.watch.analysis import Watched, WatchedSession
+    from ortbench.report.model import Report
 
 # Of these the program gets those that only this process has had; a terminal sends Ctrl-C to both.
 _HANDED_ON = [getattr(signal, it) for it in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, it)]
@@ -69,19 +71,16 @@ def watch(
             live.join()
         program = read_program(records, command, code, wall_ns, cpu_ns, throttled)
 
-        from ortbench.features.watch.facts import watch_facts, worth_changing
-        from ortbench.features.watch.report import build, nothing_seen
+        from ortbench.features.watch.report import nothing_seen
 
         if why := nothing_seen(program):
             complain(f"nothing could be seen: {why}")
             return code
         signals.defer_signals()  # from here on there is a folder, and soon something in it
         folder = new_folder(wanted.out, with_time("watch", _name_of(command)))
-        code_line = replay_sessions(program, with_replay, records, folder, library, wanted.quiet, wait_s)
-        facts = watch_facts(program)
-        content = text(as_data(program, facts))
+        data, report = conclude(program, with_replay, records, folder, library, wanted.quiet, wait_s, str(folder))
+        content = text(data)
         write_or_note(folder / "result.json", content)
-        report = build(program, worth_changing(facts), str(folder), code_line)
         from ortbench.report.markdown import markdown
 
         write_or_note(folder / "table.md", markdown(report))
@@ -101,6 +100,25 @@ def read_program(
         [*command], code, wall_ns, cpu_ns, usable_cores() or 1, core_limit(), throttled_ns() - throttled_before_ns,
         (records / shim.SEEN).exists(), processes, merge_sessions(processes),
     )  # fmt: skip
+
+
+def conclude(
+    program: Watched,
+    with_replay: bool | None,
+    records: Path,
+    folder: Path,
+    library: str | None,
+    quiet: bool,
+    wait_s: float,
+    saved_in: str,
+) -> tuple[dict[str, Any], Report]:
+    """Measure again what is wanted of a program; what its ``result.json`` has, and its report."""
+    from ortbench.features.watch.facts import watch_facts, worth_changing
+    from ortbench.features.watch.report import build
+
+    code_line = replay_sessions(program, with_replay, records, folder, library, quiet, wait_s)
+    facts = watch_facts(program)
+    return _as_data(program, facts), build(program, worth_changing(facts), saved_in, code_line)
 
 
 def replay_sessions(
@@ -226,7 +244,7 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda it: it["began_ns"])
 
 
-def as_data(program: Any, facts: Sequence[Any]) -> dict[str, Any]:
+def _as_data(program: Watched, facts: Sequence[Fact]) -> dict[str, Any]:
     from datetime import datetime
 
     from ortbench.facts.fact import record
@@ -246,7 +264,7 @@ def as_data(program: Any, facts: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _session(session: Any) -> dict[str, Any]:
+def _session(session: WatchedSession) -> dict[str, Any]:
     own = {**asdict(session), "links": [[*key, count] for key, count in session.links.items()]}
     own["histogram"] = sorted(session.histogram.items())
     own["signatures"] = [{key: value for key, value in it.items() if key != "kept"} for it in session.signatures]
