@@ -73,7 +73,7 @@ def plan_stream(command: str, given: RawOptions, planned: Callable[[RawOptions],
     options = [
         it.for_command(command) for it in options_of(Inputs) if it.rules.is_of_shapes and it.is_taken_by(command)
     ]
-    plans = [planned({"mode": (CPU,), **side}) for side in split_configurations(given, options, most, "shapes")]
+    plans = [planned({"mode": (CPU,), **own}) for own in split_configurations(given, options, most, "shapes")]
     plan = plans[0]
     if len(plans) == 1:
         if "shape-order" in given:
@@ -152,7 +152,7 @@ MAX_CONFIGURATIONS = 16  # each is a process with a session of its own, and gets
 def split_configurations(
     given: RawOptions, options: Iterable[Option], most: int = MAX_CONFIGURATIONS, called: str = "configurations"
 ) -> list[RawOptions]:
-    """What was given for each side, at least one: every combination of the values of all lists, the first list's slowest, in the order
+    """What was given for each configuration, at least one: every combination of the values of all lists, the first list's slowest, in the order
     of `options`. `BadInput`: more than `most`, which are `called` something."""
     several = [(it, split_lists(given[it.flag])) for it in options if it.flag in given]
     count = prod(len(values) for _, values in several)
@@ -166,30 +166,29 @@ def split_configurations(
 
 
 def plan_configurations(given: RawOptions, command: str, plan_of: Callable[[RawOptions], Plan]) -> list[Plan]:
-    """A plan for each side of a command, as `plan_of` makes it of what was given for the side; `BadInput`: an option that cannot be
+    """A plan for each configuration of a command, as `plan_of` makes it of what was given for it; `BadInput`: an option that cannot be
     read, or that is for one EP where there are several."""
     mixed = "shape-order" in given  # lists of shapes are of one configuration then
     options = [it.for_command(command) for it in options_for(command) if not (mixed and it.rules.is_of_shapes)]
-    sides = []
-    for side in split_configurations(given, options):
-        if isinstance(given.get("execution-mode"), Several) and side["execution-mode"] != PARALLEL:
-            side = {
-                flag: value for flag, value in side.items() if flag != "inter-op-threads"
-            }  # of the parallel ones alone
-        if side not in sides:
-            sides.append(side)
-    eps = list(dict.fromkeys(side["ep"] for side in sides if "ep" in side))
+    configurations = []
+    for own in split_configurations(given, options):
+        if isinstance(given.get("execution-mode"), Several) and own["execution-mode"] != PARALLEL:
+            # The parallel ones alone have it.
+            own = {flag: value for flag, value in own.items() if flag != "inter-op-threads"}
+        if own not in configurations:
+            configurations.append(own)
+    eps = list(dict.fromkeys(own["ep"] for own in configurations if "ep" in own))
     if len(eps) > 1 and ("ep-library" in given or "device" in given):
         raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
-    if len(sides) > 1 and "optimized-model" in given:
+    if len(configurations) > 1 and "optimized-model" in given:
         raise BadInput(
-            f"--optimized-model: {len(sides)} configurations would write it: measure one", "--optimized-model"
+            f"--optimized-model: {len(configurations)} configurations would write it: measure one", "--optimized-model"
         )
     plans = []
-    for side in sides:
-        if "ep-option" in side and len(eps) > 1:
-            side = {**side, "ep-option": _options_for(side["ep"], eps, side["ep-option"])}
-        plan = plan_of(side)
+    for own in configurations:
+        if "ep-option" in own and len(eps) > 1:
+            own = {**own, "ep-option": _options_for(own["ep"], eps, own["ep-option"])}
+        plan = plan_of(own)
         plans.append(replace(plan, target=replace(plan.target, several_eps=len(eps) > 1)))
     return plans
 
@@ -248,7 +247,7 @@ def differ_by_ep(plans: Sequence[Plan]) -> bool:
 
 
 def name_configurations(plans: Sequence[Plan]) -> list[str]:
-    """What to call the sides of a run: that in which they differ, such as ``batch=8`` or ``cuda intra-op-threads=2``.
+    """What to call the configurations of a run: that in which they differ, such as ``batch=8`` or ``cuda intra-op-threads=2``.
 
     As names of folders (`ortbench.core.safe_text.plain_name`) they are different too.
     """

@@ -39,9 +39,8 @@ Where = tuple[str | int, ...]  # keys and indices from the top of the file
 
 
 _MOST_BYTES = 4_000_000
-_LONG_KEY = re.compile(
-    r"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){100}"
-)  # tomllib takes a time that grows with the square of its parts
+# Of which tomllib takes a time that grows with the square of its parts.
+_LONG_KEY = re.compile(r"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){100}")
 
 
 class SuiteFile:

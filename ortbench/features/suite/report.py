@@ -185,11 +185,9 @@ def _across(cases: Sequence[tuple[Hashable, str | None, Record]], slowest: Colum
     """Records that are the same but for one thing, such as the GPU, without doubtful figures; of each what is the same, and the thing."""
     groups: dict[Hashable, list[tuple[float, str | None, Record]]] = {}
     for same, thing, record in cases:
-        speed = record.throughput_per_s or (
-            1e9 / record.fastest_ns if record.fastest_ns else None
-        )  # inferences a second
-        if speed and record.doubtful is None:
-            groups.setdefault(same, []).append((speed, thing, record))
+        per_s = record.throughput_per_s or (1e9 / record.fastest_ns if record.fastest_ns else None)
+        if per_s and record.doubtful is None:
+            groups.setdefault(same, []).append((per_s, thing, record))
     rows = [
         (
             record.id,

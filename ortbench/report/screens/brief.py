@@ -36,11 +36,8 @@ from ortbench.report.terminal.console import command_lines, wrapped
 HEIGHT, BEFORE = 24, 5  # of a screen, and of what is told before what was measured
 FINDINGS = 3  # with one command
 _PROMPT = 1  # a line
-_LEAST_ROWS, _FEW_ROWS, _ROWS = (
-    3,
-    9,
-    6,
-)  # of a table: that stay in any case, that stay together, and that come before further findings
+# Rows of a table that stay in any case, that stay together, and that come before further findings.
+_LEAST_ROWS, _FEW_ROWS, _ROWS = 3, 9, 6
 _URGENT = 3  # notes of what failed or is unclear; others are counted
 _SIGN, _NEXT, _PERIOD = 2, 8, 1  # characters before a text and a command, and behind a finding
 _OF_A_HEAD, _OF_A_NOTE, _OF_A_FINDING = 3, 3, 4  # lines of a text at most

@@ -161,9 +161,8 @@ def _random_in_nodes(nodes: Any, known: Mapping[str, bool | None], where: str) -
         if node.op_type in _RANDOM.get(node.domain, ()) or _is_training(node, seen):
             yield " ".join(filter(None, (node.op_type, repr(node.name or node.output[0]), where)))
         for _, graph in inner_graphs(node):
-            yield from _random_in_nodes(
-                graph.node, {**seen, **_constants(graph)}, ""
-            )  # it sees the constants around it
+            # It sees the constants around it.
+            yield from _random_in_nodes(graph.node, {**seen, **_constants(graph)}, "")
 
 
 def _is_training(node: Any, known: Mapping[str, bool | None]) -> bool:

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 class Data:
     # inputs by name, in host memory; all arrays where there is any mode but `cpu-tensors`
     arrays: dict[str, Value] = field(default_factory=dict)
-    reference: list[Value] = field(
-        default_factory=list
-    )  # outputs in the model's order: the ones to hold every mode against
+    # outputs in the model's order: the ones to hold every mode against
+    reference: list[Value] = field(default_factory=list)
     # the sizes of symbolic dimensions of which nobody said anything; of a state those before the first step
     guessed_dims: dict[str, int] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)  # of the random values, by input

@@ -352,9 +352,8 @@ def _of_points(result: Result, mode: str, asked: Asked) -> Iterator[Fact]:
     told = [(case, meets_slo(case, asked)) for case in slo_cases(result, mode)]
     good, broken = ([case for case, is_met in told if is_met is it] for it in (True, False))
     most = max((load_point_of(it).value for it in good), default=0.0)
-    unknown = [
-        case for case, is_met in told if is_met is None and load_point_of(case).value > most
-    ]  # what meets it with more does so with less
+    # What meets it with more does so with less.
+    unknown = [case for case, is_met in told if is_met is None and load_point_of(case).value > most]
     values = _asked_values(result, mode, asked)
     if good:
         highest = max(good, key=lambda it: load_point_of(it).value)

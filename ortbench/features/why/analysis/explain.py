@@ -54,9 +54,8 @@ class Why:
     profiled_ns: tuple[float, float]  # an inference under the profiler: the baseline's, the candidate's
     profiled_ci95: tuple[float, float] | None  # of their difference
     others: Sequence[str]  # what else changed, in words
-    compiled: Mapping[
-        str, Sequence[ProfiledNode]
-    ]  # the graphs that an EP compiled whole, of the baseline and the candidate
+    # the graphs that an EP compiled whole, of the baseline and the candidate
+    compiled: Mapping[str, Sequence[ProfiledNode]]
     is_asynchronous: bool  # the EP may work on while a node's time is that of its launch
     confirmation: Confirmation | None = None
 
