@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from ortbench.analysis.latency_bounds import LEAST
 from ortbench.analysis.point_blocks import interval
 from ortbench.core.stats import summarise
 from ortbench.features.load.analysis.blocks import LATE_NS, Block, ClosedLoopBlock, OpenLoopBlock
-from ortbench.features.load.analysis.points import LoadPoint
+from ortbench.features.load.analysis.points import LoadPoint, meets, meets_by_figures, times_longer
 from ortbench.features.load.analysis.samples import LoadSamples, case_of, figures_of_blocks
 from tests.expect import there
 from tests.queues import MS, served, steady
@@ -184,6 +185,16 @@ def test_what_was_never_served_may_have_taken_any_time() -> None:
         found = there(case_of(LoadSamples("cpu-tensors", LoadPoint("rate", 100.0), blocks=[cut])).latency_bounds)
         assert {found[stat]["high"] for stat in ("mean", "p99", "max")} == {high}
         assert found["p95"]["high"] == 5 * MS
+
+
+def test_a_rate_at_which_no_request_was_served_does_not_meet_an_slo_by_its_figures() -> None:
+    requests = served([0, 10 * MS], steady(5 * MS))
+    none = {name: getattr(requests, name)[:0] for name in ("start", "end", "free")}
+    case = case_of(
+        LoadSamples("cpu-tensors", LoadPoint("rate", 100.0), blocks=[replace(requests, **none, cutoff_ns=MS)])
+    )
+    slo = {"p99": 20 * MS}
+    assert (meets(case, slo), meets_by_figures(case, slo), times_longer(case, slo)) == (None, False, math.inf)
 
 
 def test_late_is_what_a_free_client_began_late_and_what_was_cut_off_counts() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -30,12 +29,9 @@ def test_a_card_that_dozes_between_requests_takes_longer(software_cuda: tuple[st
     (level,) = load_cases(result)
     alone = there(result.case("device-resident"))
     assert (alone.value("sm_clock"), level.value("sm_clock")) == (1000, 210)
-    said = re.search(
-        r"An inference of device-resident takes (\S+)× as long at 3 requests/s as back to back",
-        " ".join(ran.out.split()),
-    )
-    assert said is not None, ran.out
-    assert float(said[1]) > 1.5
+    # That it is said, and not on a busy machine, is held by tests/facts/test_load.py.
+    slow, quick = there(level.stats("service_time")), there(alone.stats("latency"))
+    assert slow.median > 1.5 * quick.median
 
 
 def test_gpus_are_read_while_blocks_last(software_cuda: tuple[str, ...], tmp_path: Path) -> None:

@@ -123,8 +123,10 @@ def processes_of(case: Case) -> int:
 
 
 def meets_by_figures(case: Case, slo: Mapping[str, int]) -> bool:
-    """Whether a load point meets an SLO as far as its figures go, which chance may have made."""
-    return not is_full(case) and all(by_name(latency_of(case), stat) <= most_ns for stat, most_ns in slo.items())
+    """Whether a load point meets an SLO as far as its figures go, which chance may have made; not where no request was served."""
+    if is_full(case) or not has_figures(case):
+        return False
+    return all(by_name(latency_of(case), stat) <= most_ns for stat, most_ns in slo.items())
 
 
 def meets(case: Case, slo: Mapping[str, int]) -> bool | None:
@@ -156,9 +158,10 @@ def times_longer(case: Case, slo: Mapping[str, int]) -> float:
 
 
 def _longer(case: Case, stat: str, most_ns: int) -> float:
-    within, figure = bounds_of(case, stat), by_name(latency_of(case), stat)
+    within = bounds_of(case, stat)
     if within is None:
         return math.inf
+    figure = by_name(latency_of(case), stat)
     end = within["high"] if figure <= most_ns else within["low"]
     if end is None:
         return max(1.0, LEAST[stat] / within["requests"])
