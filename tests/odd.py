@@ -85,8 +85,8 @@ def usual(scale: float = MS, rounds: int = 20, n: int = 5, tail: float = 0.0) ->
     device.speedup = Value(1.05, (1.03, 1.07))
     resident = timed("device-resident", 8 * scale, rounds, n, tail)
     resident.speedup = Value(2.5, (2.4, 2.6))
-    resident.put("once_h2d", round(6 * scale))
-    resident.put("once_d2h", round(6 * scale))
+    resident.set_metric("once_h2d", round(6 * scale))
+    resident.set_metric("once_d2h", round(6 * scale))
     return result_of(cpu, device, resident, broken("host-accessible", UNSUPPORTED, "there is no such memory"))
 
 

@@ -123,8 +123,8 @@ def broken(
 
 def once(case: Case, h2d: float, d2h: float) -> Case:
     """A case of device-resident whose tensors were copied in and out in so many ns, which it gives back."""
-    case.put("once_h2d", h2d)
-    case.put("once_d2h", d2h)
+    case.set_metric("once_h2d", h2d)
+    case.set_metric("once_d2h", d2h)
     return case
 
 
@@ -140,9 +140,9 @@ def following(case: Case, steps: int | None = None) -> Case:
 def copying(case: Case, copies: float, inference: float) -> Case:
     """A case of CPU tensors whose copies are derived, ns, which it gives back."""
     latency = case.median(LATENCY) or 1
-    case.put("copies", copies, derived=True)
-    case.put("inference", inference, derived=True)
-    case.put("copy_share", max(copies, 0) / latency, derived=True)
+    case.set_metric("copies", copies, derived=True)
+    case.set_metric("inference", inference, derived=True)
+    case.set_metric("copy_share", max(copies, 0) / latency, derived=True)
     return following(case)
 
 
@@ -154,17 +154,17 @@ def hosted(
     case.host = {"runs": runs, "wall_ns": runs * wall_ns, "user_ns": runs * user_ns, "system_ns": runs * system_ns}
     if still is not None:
         spent, latency, within = still
-        case.put("cpu_time_spin_off", spent, (spent - within, spent + within))
-        case.put("latency_spin_off", latency)
+        case.set_metric("cpu_time_spin_off", spent, (spent - within, spent + within))
+        case.set_metric("latency_spin_off", latency)
     return following(case)
 
 
 def drawing(case: Case, joules: float) -> Case:
     """A case that draws so many joules an inference, known to 2 %, which it gives back."""
-    case.put("energy", joules, (joules * 0.98, joules * 1.02))
-    case.put("power", 214.25)
-    case.put("idle_power", 72.125)
-    case.put("inferences_per_joule", 1 / joules)
+    case.set_metric("energy", joules, (joules * 0.98, joules * 1.02))
+    case.set_metric("power", 214.25)
+    case.set_metric("idle_power", 72.125)
+    case.set_metric("inferences_per_joule", 1 / joules)
     case.own["energy"] = {"how": "counter", "of": "GPU 0", "start_ns": 0, "parts": [], "idle": []}
     return following(case)
 
@@ -196,9 +196,9 @@ def weighed(
     if device is not None:
         sizes |= {"device_memory": device, "device_memory_bound": device // 2}
         sizes |= {"arena_held": device - device // 2, "arena_in_use": device // 4}
-        case.put("pinned_memory", 0)
+        case.set_metric("pinned_memory", 0)
     for key, size in sizes.items():
-        case.put(key, size)
+        case.set_metric(key, size)
     if nodes:
         case.own["memory"]["nodes"] = [
             {"name": "/head/Conv_3", "op": "Conv", "ep": EP, "allocated": 4 * MB, "output": 4 * MB, "weights": 1000}
@@ -261,8 +261,8 @@ def passed(case: Case) -> Case:
 
 def with_bytes(case: Case, h2d: int | None, d2h: int | None) -> Case:
     """A case that copies so many bytes a run each way, which it gives back."""
-    case.put("bytes_h2d", h2d)
-    case.put("bytes_d2h", d2h)
+    case.set_metric("bytes_h2d", h2d)
+    case.set_metric("bytes_d2h", d2h)
     return following(case)
 
 
@@ -538,7 +538,7 @@ def generating(batch: int = 1, on_host: bool = False) -> Result:
     )
     for case in result.cases:
         put_steps(case, result.part)
-        case.put("next_token", 3_000)
+        case.set_metric("next_token", 3_000)
     if on_host:
         result.target["memory"] = {"kind": "host", "default": None, "host_accessible": None}
     return result
@@ -699,7 +699,7 @@ def chain(
             "text": {"bytes_h2d": 1000, "bytes_d2h": 0},
             "image": {"bytes_h2d": 2000, "bytes_d2h": 4000},
         }
-    resident.put("bytes_h2d", 0)
+    resident.set_metric("bytes_h2d", 0)
     result = result_of(cpu, resident, run_id=run_id)
     result.kind = "chain"
     result.own["chain"] = {"stages": list(stages or (stage("text"), stage("image", 4))), "links": list(links)}
@@ -742,7 +742,7 @@ def load_point(
 ) -> Case:
     """A load point whose throughput is known to 1 %, and other metrics that are one number."""
     case = passed(Case(mode, point={kind: at}, load_blocks=blocks))
-    case.put("throughput", throughput, (throughput * 0.99, throughput * 1.01))
+    case.set_metric("throughput", throughput, (throughput * 0.99, throughput * 1.01))
     case.metrics["latency"] = of
     case.latency_bounds = {
         stat: {"low": round(ns * 0.98), "high": round(ns * 1.02), "requests": of.n}
@@ -750,7 +750,7 @@ def load_point(
     }
     case.latency_bounds["max"] = {"low": round(of.max), "high": round(of.max), "requests": of.n}
     for metric, value in values.items():
-        case.put(metric, value)
+        case.set_metric(metric, value)
     return case
 
 
@@ -798,7 +798,7 @@ def opened(
 
 def known_to(case: Case, ci95: tuple[float, float] | None) -> Case:
     """The same load point with another interval of its throughput, or none."""
-    case.put("throughput", case.value("throughput"), ci95)
+    case.set_metric("throughput", case.value("throughput"), ci95)
     return case
 
 
@@ -883,7 +883,7 @@ def paced(factor: float = 1.0, **more: Any) -> Result:
     ]
     levels[2].metrics["service_time"] = levels[1].metrics["service_time"]
     alone = measured("device-tensors", latency=steady([3 * MS] * 24))
-    alone.put("sm_clock", 1725)
+    alone.set_metric("sm_clock", 1725)
     return load_result(*levels, alone=[alone], slo=more.pop("slo", {"p99": 20 * MS}), **more)
 
 

@@ -226,7 +226,7 @@ def whole() -> Result:
         blocks={"latency": [[0, 2, 100], [1, 1, 200]], "h2d": [[0, 2, 300]]},
     )
     case.metrics["latency"], case.metrics["h2d"] = summarise(total, [2, 1]), summarise(upload)
-    case.put("copies", -3, derived=True)
+    case.set_metric("copies", -3, derived=True)
     return Result(
         tool={"name": "ortbench", "version": "0"},
         created="2026-01-01T00:00:00+00:00",

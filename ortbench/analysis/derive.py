@@ -93,9 +93,9 @@ def _derive_copies(result: Result) -> None:
         nothing = case.bytes_h2d == case.bytes_d2h == 0  # then the difference is of something else
         if total is not None and inference is not None and not nothing:
             copies = total - inference
-            case.put(COPY_TIME, copies, derived=True)
-            case.put("inference", inference, derived=True)
-            case.put(COPY_SHARE, max(copies, 0) / total, derived=True)
+            case.set_metric(COPY_TIME, copies, derived=True)
+            case.set_metric("inference", inference, derived=True)
+            case.set_metric(COPY_SHARE, max(copies, 0) / total, derived=True)
 
 
 def _takes_longer(case: Case, other: Case) -> bool:
@@ -121,13 +121,13 @@ def put_copies(case: Case, least_ns: float = 0) -> None:
     link can do it, by which they take `least_ns`."""
     timed, latency = case.copy_ns(), case.median(LATENCY)
     if timed is not None:
-        case.put(COPY_TIME, timed, derived=True)
+        case.set_metric(COPY_TIME, timed, derived=True)
         if latency and not is_rate(case.mode, LATENCY):
-            case.put(COPY_SHARE, min(timed / latency, 1.0), derived=True)
+            case.set_metric(COPY_SHARE, min(timed / latency, 1.0), derived=True)
     took, copied = case.value(COPY_TIME) or 0, (case.bytes_h2d or 0) + (case.bytes_d2h or 0)
     known = took > 0 and copied > 0 and None not in (case.bytes_h2d, case.bytes_d2h)
     known = known and (timed is not None or took >= least_ns)
-    case.put(COPY_RATE, round(copied / took * 1e9) if known else None, derived=True)
+    case.set_metric(COPY_RATE, round(copied / took * 1e9) if known else None, derived=True)
 
 
 def _describe_pipeline(result: Result) -> None:
@@ -139,7 +139,7 @@ def _describe_pipeline(result: Result) -> None:
         device = result.case(mode_of(case.mode).like)
         against = None if device is None or case.status != OK else ratio_of(device, case)
         if against is not None:
-            case.put(PIPELINE_SPEEDUP, against.value, against.ci95, derived=True)
+            case.set_metric(PIPELINE_SPEEDUP, against.value, against.ci95, derived=True)
 
 
 def put_hidden(case: Case) -> None:
@@ -164,9 +164,9 @@ def put_hidden(case: Case) -> None:
     saved = sum(item.median for item in phases) - total.median
     least = sum(item.ci95[0] for item in phases) - total.ci95[1]
     most = sum(item.ci95[1] for item in phases) - total.ci95[0]
-    case.put(COPIES_HIDDEN, min(max(saved, 0), copies), derived=True)
+    case.set_metric(COPIES_HIDDEN, min(max(saved, 0), copies), derived=True)
     share, *ends = (round(min(max(part / copies, 0.0), 1.0), 4) for part in (saved, least, most))
-    case.put(HIDDEN_SHARE, share, ends, derived=True)
+    case.set_metric(HIDDEN_SHARE, share, ends, derived=True)
 
 
 # Parts that do not add up to the whole
@@ -179,11 +179,11 @@ def put_remainder(case: Case, parts: int) -> None:
     """Put into a case what of its latency is in none of its parts: of loops and chains of so many parts measured, one by one, else
     by the medians of phases, which are timed in blocks of their own."""
     if (left := _between(case, parts)) is not None:
-        case.put(
+        case.set_metric(
             REMAINDER, median(left), median_interval(left, [size for _, size, _ in case.blocks[LATENCY]]), derived=True
         )
     elif (phases := _phases(case)) and (latency := case.median(LATENCY)) is not None:
-        case.put(REMAINDER, latency - sum(it.median for it in phases.values()), derived=True)
+        case.set_metric(REMAINDER, latency - sum(it.median for it in phases.values()), derived=True)
 
 
 _APART = 0.1  # of the latency: a sum that is farther from it says nothing of what it consists of

@@ -36,24 +36,24 @@ def put_host(case: Case, steps: int | None) -> None:
     """Put into a case what the host takes for an inference, of all blocks: single ones are too short to count CPU time."""
     enqueue, whole = case.median(ENQUEUE), case.median(_whole(case))
     if enqueue is not None and whole:
-        case.put(ENQUEUE_SHARE, round(enqueue / whole, 6), derived=True)
+        case.set_metric(ENQUEUE_SHARE, round(enqueue / whole, 6), derived=True)
     if case.host is not None:
         runs, spent = max(1, case.host["runs"]), case.host["user_ns"] + case.host["system_ns"]
         blocks = case.stats(CPU_TIME)
         each = spent / runs if blocks is None or case.downsampled else blocks.mean
         system = round(each * case.host["system_ns"] / max(1, spent))
-        case.put(CPU_USER, round(each) - system)
-        case.put(CPU_SYSTEM, system)
-        case.put(CPU_CORES, round(spent / max(1, case.host["wall_ns"]), 4), derived=True)
+        case.set_metric(CPU_USER, round(each) - system)
+        case.set_metric(CPU_SYSTEM, system)
+        case.set_metric(CPU_CORES, round(spent / max(1, case.host["wall_ns"]), 4), derived=True)
         if steps is not None:
-            case.put("step_cpu_time", round(each / steps), derived=True)
+            case.set_metric("step_cpu_time", round(each / steps), derived=True)
 
 
 def put_spin_share(case: Case) -> None:
     """Put into a case which part of its CPU time threads spin away: it is not there where they do not spin."""
     spent, still = cpu_time_ns(case), case.value(f"{CPU_TIME}_{NO_SPIN}")
     if spent and still is not None:
-        case.put(SPIN_SHARE, round(max(0.0, 1 - still / spent), 6), derived=True)
+        case.set_metric(SPIN_SHARE, round(max(0.0, 1 - still / spent), 6), derived=True)
 
 
 def cpu_time_ns(case: Case) -> float | None:

@@ -86,9 +86,9 @@ def put_throughput(case: Case, items: Items | None) -> None:
     if latency is not None and not blocks:
         blocks = {0: [latency.mean]}
     put_rates(case, {THROUGHPUT: 1, ITEM_THROUGHPUT: count or 0}, blocks)
-    case.put(ITEM_TIME, None if latency is None or not count else round(latency.median / count, 3), derived=True)
+    case.set_metric(ITEM_TIME, None if latency is None or not count else round(latency.median / count, 3), derived=True)
     per_joule = case.value("inferences_per_joule")
-    case.put("items_per_joule", None if per_joule is None or count is None else per_joule * count, derived=True)
+    case.set_metric("items_per_joule", None if per_joule is None or count is None else per_joule * count, derived=True)
 
 
 def put_rates(case: Case, counts: Mapping[str, int], blocks: Blocks) -> None:
@@ -101,10 +101,10 @@ def put_rates(case: Case, counts: Mapping[str, int], blocks: Blocks) -> None:
         ends = rounds.interval(rounds.figures(blocks, MEAN), took)[::-1]
     for metric, count in counts.items():
         if not count or not blocks:
-            case.put(metric, None)
+            case.set_metric(metric, None)
             continue
         inside = None if ends is None else [round(count * 1e9 / max(it, 1), 3) for it in ends]
-        case.put(metric, round(count * 1e9 / took, 3), inside, derived=True)
+        case.set_metric(metric, round(count * 1e9 / took, 3), inside, derived=True)
 
 
 def is_batch(items: Items | None) -> bool:

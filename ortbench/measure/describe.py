@@ -126,8 +126,8 @@ def _check_placement(result: Result, required: bool) -> None:
 
 def describe_prepared(case: Case, answer: Prepared) -> None:
     """What is known of a mode that is set up."""
-    case.put(BYTES_H2D, answer["bytes_in"])
-    case.put(BYTES_D2H, answer["bytes_out"])
+    case.set_metric(BYTES_H2D, answer["bytes_in"])
+    case.set_metric(BYTES_D2H, answer["bytes_out"])
     case.sync = answer["sync"]
     case.checks = _checks_of(answer)
     case.pipeline = answer["pipeline"]
@@ -151,8 +151,8 @@ def _checks_of(answer: Prepared) -> dict[str, CaseCheck]:
 def describe_finished(result: Result, case: Case, answer: Finished) -> None:
     """What is measured of a mode only once."""
     if (once := answer["once"]) is not None:
-        case.put("once_h2d", once["h2d_ns"])
-        case.put("once_d2h", once["d2h_ns"])
+        case.set_metric("once_h2d", once["h2d_ns"])
+        case.set_metric("once_d2h", once["d2h_ns"])
     part_of(result.kind, "measure", "describe_finished", lambda *_: None)(result, case, answer)
 
 

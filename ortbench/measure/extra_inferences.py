@@ -142,11 +142,11 @@ def take_spin(result: Result, still: Result) -> None:
         same, timed = next((it for it in still.cases if it.mode == case.mode), None), still.case(case.mode)
         total, spent = (None, None) if timed is None else (timed.median(LATENCY), timed.stats(CPU_TIME))
         if timed is not None and total is not None and spent is not None and (each := cpu_time_ns(timed)) is not None:
-            case.put(f"{LATENCY}_{NO_SPIN}", total)
+            case.set_metric(f"{LATENCY}_{NO_SPIN}", total)
             # A few blocks are no measure of their noise.
-            case.put(f"{CPU_TIME}_{NO_SPIN}", each, [*spent.ci95] if spent.n >= FEWEST else None)
+            case.set_metric(f"{CPU_TIME}_{NO_SPIN}", each, [*spent.ci95] if spent.n >= FEWEST else None)
             for key in (CPU_USER, CPU_SYSTEM, CPU_CORES):
-                case.put(f"{key}_{NO_SPIN}", timed.value(key))
+                case.set_metric(f"{key}_{NO_SPIN}", timed.value(key))
             put_spin_share(case)
         elif same is not None:
             result.warn(

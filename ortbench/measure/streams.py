@@ -52,8 +52,8 @@ class StreamConfiguration(Configuration):
         if mode not in self.modes or not self._streams:
             return
         if self.plan.stream is not None:
-            self.cases[mode].put(BYTES_H2D, None)
-            self.cases[mode].put(BYTES_D2H, None)
+            self.cases[mode].set_metric(BYTES_H2D, None)
+            self.cases[mode].set_metric(BYTES_D2H, None)
         try:
             self.ask("begin_stream", mode=mode, inputs=shape_requests(self.plan), reopen=self.reopen)
         except BenchmarkFailed as error:

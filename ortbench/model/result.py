@@ -158,7 +158,7 @@ class Case:
         found = self.metrics.get(metric)
         return found.value if isinstance(found, Value) else None
 
-    def put(
+    def set_metric(
         self, metric: str, value: float | None, ci95: Sequence[float] | None = None, *, derived: bool = False
     ) -> None:
         """Set a metric that is one number; None takes it away."""

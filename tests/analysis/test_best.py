@@ -113,19 +113,19 @@ def test_costs_are_said_of_one_mode_alone_and_memory_by_what_workers_differ() ->
             case.samples |= blocks.samples
             case.blocks |= blocks.blocks
             case.metrics |= {key: blocks.metrics[key]}
-        case.put("host_memory", memory)
+        case.set_metric("host_memory", memory)
     assert [(it.what, it.number) for it in bests(results, NAMES)] == [
         ("latency", 0),
         ("CPU time", 1),
         ("host memory", None),
     ]
     assert bests(results, NAMES)[-1].fact.verdict == "same"
-    results[1].cases[0].put("host_memory", 60e6)
+    results[1].cases[0].set_metric("host_memory", 60e6)
     assert bests(results, NAMES)[-1].number == 1
     for result, memory, ends in zip(results, (100e6, 90e6), ((98e6, 102e6), (80e6, 101e6)), strict=True):
-        result.cases[0].put("host_memory", memory, ends)  # of several workers
+        result.cases[0].set_metric("host_memory", memory, ends)  # of several workers
     assert bests(results, NAMES)[-1].fact.verdict == "open"
-    results[1].cases[0].put("host_memory", 90e6, (89e6, 91e6))
+    results[1].cases[0].set_metric("host_memory", 90e6, (89e6, 91e6))
     assert (
         said(results)[-1]
         == "one has the lowest host memory with cpu-tensors, 90.0 MB: default takes 1.11× (1.09–1.14) as much."

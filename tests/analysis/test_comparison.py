@@ -278,7 +278,7 @@ def test_rates_are_compared_by_the_latency_that_they_follow_from() -> None:
         sides = [of([ns] * 9, run_id) for ns in (1000, 3000)]
         for result, items in zip(sides, (4, 8), strict=True):
             for case in result.cases:
-                case.put("item_throughput", items * 1e9 / (case.median("latency") or 1))
+                case.set_metric("item_throughput", items * 1e9 / (case.median("latency") or 1))
         found = there(change(sides[0], sides[1], "item_throughput"))
         assert (found.base, found.value) == pytest.approx((4e6, 8e6 / 3))
         assert found.paired is (run_id is not None)

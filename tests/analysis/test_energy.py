@@ -90,7 +90,7 @@ def test_results_draw_more_less_or_the_same() -> None:
     def of(joules: float | None, half: float, how: Any) -> Case:
         made = case("device-tensors", latency=1)
         if joules is not None:
-            made.put("energy", joules, (joules - half, joules + half))
+            made.set_metric("energy", joules, (joules - half, joules + half))
             made.own["energy"] = {"how": how, "of": "GPU 0"}
         return made
 

@@ -179,7 +179,7 @@ def test_how_much_of_the_cpu_time_is_spinning() -> None:
     assert burns.next == "ortbench run m.onnx --session-config session.intra_op.allow_spinning=0"
     known, few, unknown = (spinning("cpu-tensors", 2 * MS, 500 * US) for _ in range(3))
     few.metrics["cpu_time"] = stats(2 * MS, n=5)
-    unknown.put("cpu_time_spin_off", 500 * US)
+    unknown.set_metric("cpu_time_spin_off", 500 * US)
     for case_, is_said in ((few, False), (known, True)):
         assert (("spinning", "burns", "cpu-tensors") in keys(result_of(case_))) is is_said
     assert fact(result_of(few, known), "spinning").verdict == "burns"

@@ -132,12 +132,12 @@ def test_the_most_items_of_several() -> None:
         results = [with_items(1, cpu=500 * US), with_items(8, cpu=2 * MS), with_items(32, cpu=32 * MS)]
         for made, per_s in zip(results, (2000, 4000, 1000), strict=True):
             (case,) = made.cases
-            case.put("item_throughput", per_s, (per_s / spread, per_s * spread) if ends else None)
+            case.set_metric("item_throughput", per_s, (per_s / spread, per_s * spread) if ends else None)
         assert most(results, "abc") == [told]
     assert most(results, "abc", ["device-tensors"]) == most(results[:1], "a") == []  # of one there is no best
     tied = [with_items(8, cpu=2 * MS), with_items(8, cpu=2 * MS)]
     for made in tied:
-        made.cases[0].put("item_throughput", 4000.0, (3990.0, 4010.0))
+        made.cases[0].set_metric("item_throughput", 4000.0, (3990.0, 4010.0))
     assert most(tied, "ab") == [("tied", "a", ["b"])]
     assert most([with_items(1, cpu=MS), with_items(1, cpu=MS)], "ab") == []
     other = with_items(8, cpu=MS)

@@ -121,7 +121,7 @@ def test_a_quotient_is_known_as_well_as_both_together() -> None:
 
 def speed_up(case: Case, cases: Sequence[Case]) -> Value | None:
     """By how much more clients bring more, beside these."""
-    case.put("scaling", None)
+    case.set_metric("scaling", None)
     put_scaling(load_result(*(it for it in cases if it is not case), case))
     found = case.metrics.get("scaling")
     return found if isinstance(found, Value) else None

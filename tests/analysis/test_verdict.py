@@ -85,7 +85,7 @@ def loop(ends: tuple[float, float]) -> Result:
 
 def mixed(ends: tuple[float, float]) -> Result:
     point = opened(CPU, 30, 2.0)
-    point.put("mixing.all", 1.0, ends)
+    point.set_metric("mixing.all", 1.0, ends)
     return load_result(point, order="cycle", shapes=["a", "b"])
 
 
@@ -93,8 +93,8 @@ def pipeline(ends: tuple[float, float]) -> Result:
     made = results.published()
     case = measured("pipelined", latency=steady([MS]))
     case.pipeline = cast(Any, {"depth": 2})
-    case.put("throughput", 1000.0)
-    case.put("pipeline_speedup", 1.0, ends)
+    case.set_metric("throughput", 1000.0)
+    case.set_metric("pipeline_speedup", 1.0, ends)
     made.cases.append(case)
     return made
 

@@ -93,7 +93,7 @@ def test_a_load_whose_mix_makes_one_shape_slow_is_not_said_to_cost_nothing() -> 
     point = opened(CPU, 30, 2.0)
     shapes = {"all": (0.745, (0.718, 0.772)), "batch=1": (2.62, (1.95, 3.52)), "batch=4": (0.9, (0.8, 1.0))}
     for name, (ratio, ends) in shapes.items():
-        point.put(f"mixing.{name}", ratio, ends)
+        point.set_metric(f"mixing.{name}", ratio, ends)
         if name != "all":
             point.metrics[f"mixed.{name}"] = point.metrics[f"apart.{name}"] = there(point.stats("latency"))
     point.metrics["apart.all"] = there(point.stats("latency"))
@@ -130,10 +130,10 @@ def random_load(at: random.Random) -> Result:
             rate = at.uniform(50, 400)
             reach = 1 + abs(at.gauss(0, 0.1))
             point = closed(mode, clients, rate, 1000 * clients / rate)
-            point.put("throughput", rate, (rate / reach, rate * reach))
+            point.set_metric("throughput", rate, (rate / reach, rate * reach))
             for name in ("all", "batch=1", "batch=4"):
                 ratio, ends = interval(at)
-                point.put(f"mixing.{name}", ratio, ends)
+                point.set_metric(f"mixing.{name}", ratio, ends)
                 latency = there(point.stats("latency"))
                 point.metrics[f"apart.{name}"] = latency
                 if name != "all":

@@ -162,9 +162,9 @@ def test_what_a_mix_of_shapes_does_to_the_p99(
     overall: tuple[float, float], of_one: tuple[float, float], verdict: str
 ) -> None:
     point = opened(CPU, 30, 2.0)
-    point.put("mixing.all", sum(overall) / 2, overall)
-    point.put("mixing.batch=1", sum(of_one) / 2, of_one)
-    point.put("mixing.batch=4", 1.0, (0.98, 1.02))
+    point.set_metric("mixing.all", sum(overall) / 2, overall)
+    point.set_metric("mixing.batch=1", sum(of_one) / 2, of_one)
+    point.set_metric("mixing.batch=4", 1.0, (0.98, 1.02))
     found = fact(load_result(point, order="cycle", shapes=["batch=1", "batch=4"]), "mixing")
     assert found.verdict == verdict
     assert found.values["shape"] == ("batch=1" if verdict == "longer-for-shape" else found.values["shape"])

@@ -339,7 +339,7 @@ def test_a_block_has_so_many_runs_that_its_percentile_is_not_the_slowest() -> No
 
 def test_a_queue_that_grows_on_the_candidate_alone_is_a_regression_that_is_to_be_confirmed() -> None:
     candidate, baseline = sides(1.0, 12)
-    load_cases(candidate)[1].put("utilisation", 1.0)
+    load_cases(candidate)[1].set_metric("utilisation", 1.0)
     live, found = heard(candidate, baseline, limits())
     assert verdicts(found) == {
         "cpu-tensors throughput concurrency=4": PASSED,

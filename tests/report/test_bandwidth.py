@@ -329,9 +329,9 @@ def run_of(*, tensors: tuple[int, ...] = (8 * MB,), h2d: int = 2_500_000, d2h: i
     device = measured("device-tensors", latency=steady([10**7] * 8), h2d=steady([h2d] * 8), d2h=steady([d2h] * 8))
     cpu = measured("cpu-tensors", latency=steady([2 * 10**7] * 8))
     for case in (device, cpu):
-        case.put("bytes_h2d", sum(tensors))
-        case.put("bytes_d2h", sum(tensors))
-    cpu.put("copies", 10**7, derived=True)
+        case.set_metric("bytes_h2d", sum(tensors))
+        case.set_metric("bytes_d2h", sum(tensors))
+    cpu.set_metric("copies", 10**7, derived=True)
     result = result_of(cpu, device)
     result.model["inputs"] = [tensor(str(number), [1], size) for number, size in enumerate(tensors)]
     result.model["outputs"] = [tensor("y", [1], sum(tensors))]
@@ -378,7 +378,7 @@ def test_no_rate_is_told_that_the_link_cannot_do(tmp_path: Path) -> None:
     least = 8 * MB / 7.98005 + 8 * MB / 2
     for name, took, told in (("a", least + 5_000, True), ("b", least - 5_000, False)):
         result = run_of()
-        result.cases[0].put("copies", took, derived=True)
+        result.cases[0].set_metric("copies", took, derived=True)
         shares = linked(result, usual(), tmp_path / name)["shares"]
         assert least_ns(result, result.cases[0]) == pytest.approx(least, rel=1e-3)
         assert ("copy_rate" in result.cases[0].metrics, "both" in shares["cpu-tensors"]) == (told, told)
@@ -428,11 +428,11 @@ def test_several_tensors_are_held_against_a_copy_each(tmp_path: Path) -> None:
 def test_what_failed_was_not_copied_or_is_not_known_has_no_share(tmp_path: Path) -> None:
     result = run_of()
     result.cases[1].status = FAILED
-    result.cases[0].put("copies", None)
+    result.cases[0].set_metric("copies", None)
     assert linked(result, usual(), tmp_path)["shares"] == {}
     other = run_of()
-    other.cases[0].put("copies", -5)
-    other.cases[1].put("bytes_h2d", 0)
+    other.cases[0].set_metric("copies", -5)
+    other.cases[1].set_metric("bytes_h2d", 0)
     shares = linked(other, usual(), tmp_path / "b")["shares"]
     assert (list(shares["device-tensors"]), shares["cpu-tensors"]) == (["d2h"], {})
 

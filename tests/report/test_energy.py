@@ -65,8 +65,8 @@ def test_where_nothing_can_be_read_the_reason_is_all() -> None:
 def test_how_it_was_read_is_said_where_it_is_no_counter() -> None:
     made = with_energy()
     cpu = drawing(made.cases[0], 1.0)
-    cpu.put("energy", 1.0)
-    cpu.put("inferences_per_joule", None)
+    cpu.set_metric("energy", 1.0)
+    cpu.set_metric("inferences_per_joule", None)
     cpu.own["energy"] = {"how": "power", "of": "GPU 0"}
     text = markdown(build(made))
     assert (

@@ -22,8 +22,8 @@ def device_case() -> Case:
 
 def published() -> Result:
     cpu = measured("cpu-tensors", latency=steady([20 * MS]))
-    cpu.put("copies", 12 * MS, derived=True)
-    cpu.put("inference", 8 * MS, derived=True)
+    cpu.set_metric("copies", 12 * MS, derived=True)
+    cpu.set_metric("inference", 8 * MS, derived=True)
     with_bytes(cpu, 30_000_000, 6_000_000)
     device = device_case()
     with_bytes(device, 30_000_000, 6_000_000)
@@ -74,8 +74,8 @@ def test_a_run_that_nobody_split_is_whole() -> None:
 @pytest.mark.parametrize("copies", [0, -MS])
 def test_a_run_whose_copies_are_too_short_to_be_seen_is_inference(copies: int) -> None:
     cpu = measured("cpu-tensors", latency=steady([20 * MS]))
-    cpu.put("copies", copies, derived=True)
-    cpu.put("inference", 20 * MS - copies, derived=True)
+    cpu.set_metric("copies", copies, derived=True)
+    cpu.set_metric("inference", 20 * MS - copies, derived=True)
     found = phases(result_of(cpu))
     assert found is not None
     assert bars(found) == [("cpu-tensors", [("≈ inference (derived)", 20 * MS)], 20 * MS)]

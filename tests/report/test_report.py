@@ -281,7 +281,7 @@ def test_parts_that_do_not_add_up_to_the_latency_are_no_breakdown_and_no_copies(
     for parts, shown in [((3, 1, 1), True), ((3, 1, 2), False), ((2, 1, 1), False)]:
         h2d, inference, d2h = (it * MS for it in parts)
         device = case("device-tensors", h2d=h2d, inference=inference, d2h=d2h, latency=5 * MS)
-        device.put("copies", h2d + d2h, derived=True)
+        device.set_metric("copies", h2d + d2h, derived=True)
         table = mode_table(nvidia_result(case("cpu-tensors", latency=5 * MS), device))
         assert len(table.bars[1]) == (3 if shown else 1)
         assert ("copies" in [column.name for column in table.columns]) is shown
@@ -329,8 +329,8 @@ def test_an_interval_that_touches_one_is_not_a_difference() -> None:
 
 def test_bytes_that_are_not_known() -> None:
     made = published()
-    made.cases[1].put("bytes_h2d", None)
-    made.cases[3].put("bytes_d2h", None)
+    made.cases[1].set_metric("bytes_h2d", None)
+    made.cases[3].set_metric("bytes_d2h", None)
     assert [cells(made, row, "copied/inf") for row in (1, 2)] == [[NOTHING], [NOTHING]]
 
 
@@ -653,8 +653,8 @@ def test_bars_on_host_memory_do_not_split_what_is_not_known() -> None:
 def test_a_bar_per_row_and_none_for_modes_without_figures() -> None:
     assert len(splits(with_failures())) == len(rows(with_failures())) == 2
     slower = case("cpu-tensors", latency=7_200 * US)
-    slower.put("copies", -100 * US, derived=True)
-    slower.put("inference", 7_300 * US, derived=True)
+    slower.set_metric("copies", -100 * US, derived=True)
+    slower.set_metric("inference", 7_300 * US, derived=True)
     half = case("device-tensors", inference=3 * MS, latency=4 * MS)  # interrupted before its copies were timed
     with_bytes(half, 64, 64)
     nothing = case("device-resident", inference=0, latency=0)

@@ -247,8 +247,8 @@ def extreme() -> Result:
     """Long and wide names, figures far apart, and every kind of remark."""
     cpu = case("cpu-tensors", ratio=(1.0, 1.0, 1.0), latency=123_456 * MS)
     with_bytes(cpu, 123_456_789_012, 123_456_789_012)
-    cpu.put("copies", 1, derived=True)
-    cpu.put("inference", 123_456 * MS, derived=True)
+    cpu.set_metric("copies", 1, derived=True)
+    cpu.set_metric("inference", 123_456 * MS, derived=True)
     device = case(
         "device-tensors", ratio=(0.00123, 0.00122, 0.00124), h2d=1, inference=99_999_999, d2h=7, latency=10**14
     )

@@ -52,7 +52,7 @@ def pipeline(
     times = {"h2d": h2d, "inference": inference, "d2h": d2h, "latency": latency}
     case = measured(PIPELINED, **{phase: steady([ns] * rounds) for phase, ns in times.items()})
     case.pipeline = {"depth": depth, "items": 4, "distinct": distinct, "host_memory": "Mem"}
-    case.put("copies", case.copy_ns(), derived=True)
+    case.set_metric("copies", case.copy_ns(), derived=True)
     put_hidden(case)
     return case
 
@@ -60,7 +60,7 @@ def pipeline(
 def hidden(case: Case) -> dict[str, Value | Stats]:
     """What is found of a case."""
     for key in ("copies_hidden", "hidden_share"):
-        case.put(key, None)
+        case.set_metric(key, None)
     put_hidden(case)
     return {key: case.metrics[key] for key in ("copies_hidden", "hidden_share") if key in case.metrics}
 
@@ -123,7 +123,7 @@ def beside_one_at_a_time(case: Case) -> Result:
 
 def test_the_sentence() -> None:
     case = pipeline(latency=7 * MS)
-    case.put("pipeline_speedup", 1.432, (1.401, 1.456), derived=True)
+    case.set_metric("pipeline_speedup", 1.432, (1.401, 1.456), derived=True)
     result = beside_one_at_a_time(case)
     found = fact(result, "pipeline")
     assert (found.verdict, found.mode) == ("faster", PIPELINED)
@@ -142,22 +142,22 @@ def test_the_sentence() -> None:
 )
 def test_one_that_is_not_faster_for_certain(ratio: float, ends: tuple[float, float] | None, verdict: str) -> None:
     case = pipeline(latency=round(10 * MS / ratio))
-    case.put("pipeline_speedup", ratio, ends, derived=True)
+    case.set_metric("pipeline_speedup", ratio, ends, derived=True)
     found = fact(beside_one_at_a_time(case), "pipeline")
     assert (found.verdict, found.next) == (verdict, "")
 
 
 def test_the_sentence_claims_no_more_than_is_known() -> None:
     vague = pipeline(distinct=1)
-    vague.put("hidden_share", 1.0, (0.2, 0.71), derived=True)
-    vague.put("pipeline_speedup", 1.4, derived=True)
+    vague.set_metric("hidden_share", 1.0, (0.2, 0.71), derived=True)
+    vague.set_metric("pipeline_speedup", 1.4, derived=True)
     assert said(beside_one_at_a_time(vague)) == (
         "pipelined (3 in flight) completes 167 inferences/s, 1.40× as many as device-tensors; too few blocks to tell."
     )
     assert "pipeline" not in [code for code, *_ in keys(result_of(vague))]
     alone = pipeline()
     for key in ("copies", "copies_hidden", "hidden_share"):
-        alone.put(key, None)
+        alone.set_metric(key, None)
     assert "pipeline" not in [code for code, *_ in keys(result_of(alone))]
 
 

@@ -92,11 +92,11 @@ def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Callable[[Ac
 
 
 def put_recorded(case: Case, found: Measured) -> None:
-    case.put("gpu_latency", found["run_ns"])
-    case.put("gpu_kernels", found["kernels_ns"])
+    case.set_metric("gpu_latency", found["run_ns"])
+    case.set_metric("gpu_kernels", found["kernels_ns"])
     for way in _DIRECTIONS:
-        case.put(f"gpu_{way}", found[way]["ns"])
-        case.put(f"gpu_bytes_{way}", found[way]["bytes"])
+        case.set_metric(f"gpu_{way}", found[way]["ns"])
+        case.set_metric(f"gpu_bytes_{way}", found[way]["bytes"])
     ends: dict[Direction, HostEnd] = {
         way: {"n": found[way]["n"], "memory": found[way]["memory"]} for way in _DIRECTIONS
     }

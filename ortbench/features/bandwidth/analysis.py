@@ -53,7 +53,7 @@ def put_samples(case: Case, way: Direction, samples: list[int], timed_blocks: li
     """Give a case what was measured in a direction: all samples, and the blocks that they are of."""
     stats = summarise(samples, [n for _, n, _ in timed_blocks])
     case.metrics[way], case.samples[way], case.blocks[way] = stats, [*samples], timed_blocks
-    case.put(f"{way}_rate", round(1e9 * size_of(case) / max(stats.median, 1)), derived=True)
+    case.set_metric(f"{way}_rate", round(1e9 * size_of(case) / max(stats.median, 1)), derived=True)
     if len(samples) > KEPT_SAMPLES:
         medians = [round(median(block)) for _, block in blocks(case, way)]
         case.block_medians = {**(case.block_medians or {}), way: medians}

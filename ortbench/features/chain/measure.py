@@ -32,4 +32,4 @@ def describe_finished(result: Result, case: Case, answer: FinishedChain) -> None
     for link, times in zip(result.part["links"], answer["links"], strict=True) if "links" in answer else ():
         link["d2h_ns"], link["h2d_ns"] = times["d2h_ns"], times["h2d_ns"]
         if taken := [ns for ns in (times["d2h_ns"], times["h2d_ns"]) if ns is not None]:
-            case.put(f"link.{link['from']} → {link['to']}", sum(taken))
+            case.set_metric(f"link.{link['from']} → {link['to']}", sum(taken))

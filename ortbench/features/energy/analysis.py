@@ -60,10 +60,10 @@ def put_energy(
     each = (joules - idle_w * seconds) / runs
     ci95 = _interval(each, parts, idle, idle_w)
     surely = each > 0 and (ci95 is None or ci95[0] > 0)
-    case.put(ENERGY, each, ci95)
-    case.put("power", round(joules / seconds, 3))
-    case.put("idle_power", round(idle_w, 3))
-    case.put("inferences_per_joule", 1 / each if surely else None)
+    case.set_metric(ENERGY, each, ci95)
+    case.set_metric("power", round(joules / seconds, 3))
+    case.set_metric("idle_power", round(idle_w, 3))
+    case.set_metric("inferences_per_joule", 1 / each if surely else None)
     case.own[KEY] = {"how": how, "of": of, "start_ns": during[0][0], "parts": parts, "idle": [list(it) for it in idle]}
 
 

@@ -41,9 +41,9 @@ def put_figures(case: Case, loop: Loop) -> None:
         case.metrics[STEP] = by_processes(found, by_round(case, STEP), case.first_rounds)
         case.metrics["first_step"] = summarise(samples[::count])
         case.steps_ns = [round(median(samples[number::count])) for number in range(count)]
-        case.put("last_step", case.steps_ns[-1])
+        case.set_metric("last_step", case.steps_ns[-1])
         of_each = [[median(own[number::count]) for number in range(count)] for own in by_process(case, STEP)]
-        case.put("step_growth", slope_ns(case.steps_ns, first, of_each), derived=True)
+        case.set_metric("step_growth", slope_ns(case.steps_ns, first, of_each), derived=True)
         if generation is not None:
             _summarise_tokens(case, generation, samples)
     for key in COPIED_BY_STEPS:
@@ -73,7 +73,7 @@ def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[floa
     drawn, tokens = case.metrics.get(ENERGY), count * batch
     if isinstance(drawn, Value):
         ends = None if drawn.ci95 is None else [joules / tokens for joules in drawn.ci95]
-        case.put("token_energy", drawn.value / tokens, ends, derived=True)
+        case.set_metric("token_energy", drawn.value / tokens, ends, derived=True)
 
 
 def slope_ns(steps_ns: Sequence[int], first: bool, processes: Sequence[Sequence[float]] = ()) -> float | None:

@@ -18,7 +18,7 @@ def describe_opened(result: Result, plan: Plan, files: ModelFiles, answer: Opene
 
 
 def describe_finished(result: Result, case: Case, answer: FinishedLoop) -> None:
-    case.put("next_token", answer.get("next_token_ns"))
+    case.set_metric("next_token", answer.get("next_token_ns"))
 
 
 def complete_request(result: Result, asked: dict[str, Any]) -> None:

@@ -71,23 +71,23 @@ def _weigh(configuration: Configuration, mode: str, case: Case) -> CaseMemory:
             peaks.append(client.ask("memory", **request)["peak"])
     known = [it for it in peaks if it is not None]
     peak = round(median(known)) if known else None
-    case.put(f"{HOST_MEMORY}_before", weighed["before"])
-    case.put(f"{HOST_MEMORY}_session", weighed["session"])
-    case.put(HOST_MEMORY, peak, student(known, peak) if peak is not None and len(known) >= FEW else None)
-    case.put("pinned_memory", weighed["pinned"])
+    case.set_metric(f"{HOST_MEMORY}_before", weighed["before"])
+    case.set_metric(f"{HOST_MEMORY}_session", weighed["session"])
+    case.set_metric(HOST_MEMORY, peak, student(known, peak) if peak is not None and len(known) >= FEW else None)
+    case.set_metric("pinned_memory", weighed["pinned"])
     arenas, arenas_how, nodes = _ask_arenas(configuration, request)
     host = _host_how(weighed, workers)
     memory: CaseMemory = {"failed": None, "device": None, "host": host, "arenas": arenas, "arenas_how": arenas_how}
     if nodes is not None:
         memory["nodes"] = nodes
     if arenas:
-        case.put("arena_held", sum(it["held"] for it in arenas))
-        case.put("arena_in_use", sum(it["in_use"] for it in arenas))
+        case.set_metric("arena_held", sum(it["held"] for it in arenas))
+        case.set_metric("arena_in_use", sum(it["in_use"] for it in arenas))
     if weighed["bound"] is not None:
         total, memory["device"] = device_total(weighed["bound"], arenas, card, card_how)
-        case.put(DEVICE_MEMORY, total)
-        case.put(f"{DEVICE_MEMORY}_bound", weighed["bound"])
-        case.put(f"{DEVICE_MEMORY}_process", card)
+        case.set_metric(DEVICE_MEMORY, total)
+        case.set_metric(f"{DEVICE_MEMORY}_bound", weighed["bound"])
+        case.set_metric(f"{DEVICE_MEMORY}_process", card)
     return memory
 
 

@@ -220,9 +220,9 @@ def _largest_step(points: Readings) -> float:
 def put_figures(case: Case, soak: Soak) -> None:
     for it in trends_of(soak):
         if it.growth is not None:
-            case.put(it.metric, it.growth.slope, it.growth.ci95, derived=True)
+            case.set_metric(it.metric, it.growth.slope, it.growth.ci95, derived=True)
         if it.is_memory:
-            case.put(HELD[it.metric], it.points[-1][1], derived=True)
+            case.set_metric(HELD[it.metric], it.points[-1][1], derived=True)
 
 
 _EACH = 20  # inferences of a shape on average, from which on surely none of the shapes that come at random is missing

@@ -269,8 +269,8 @@ def merge(
     for it in made.shapes:
         if (cpu := made.case(CPU, it.point)) is not None and it.first_inference_ns:
             later = cpu.median(LATENCY)
-            cpu.put("first_inference", it.first_inference_ns)
-            cpu.put("first_ratio", round(it.first_inference_ns / later, 4) if later else None, derived=True)
+            cpu.set_metric("first_inference", it.first_inference_ns)
+            cpu.set_metric("first_ratio", round(it.first_inference_ns / later, 4) if later else None, derived=True)
     for found in made.own["switching"]:
         _put_switching(made, found)
     made.own["best"] = best_of(made, slo)
@@ -281,10 +281,10 @@ def _put_switching(made: Result, found: Switching) -> None:
     points = {it.name: it.point for it in made.shapes}
     for it in found["shapes"]:
         if (case := made.case(found["mode"], points[it["shape"]])) is not None:
-            case.put("same_shape", it["alone_ns"])
-            case.put("other_shape", it["turns_ns"])
-            case.put("switching_ratio", it["ratio"], it["ci95"])
-            case.put("switching_cost", it["turns_ns"] - it["alone_ns"], derived=True)
+            case.set_metric("same_shape", it["alone_ns"])
+            case.set_metric("other_shape", it["turns_ns"])
+            case.set_metric("switching_ratio", it["ratio"], it["ci95"])
+            case.set_metric("switching_cost", it["turns_ns"] - it["alone_ns"], derived=True)
 
 
 def _describe_shape(shape: Asked, result: Result | None) -> Point:

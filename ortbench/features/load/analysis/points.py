@@ -175,7 +175,7 @@ def put_scaling(result: Result) -> None:
     for case in cases:
         if (one := of_one.get(case.mode)) is not None:
             found = Ratio(1.0, None) if case is one else throughput_ratio(case, one)
-            case.put("scaling", found.ratio, found.ci95, derived=True)
+            case.set_metric("scaling", found.ratio, found.ci95, derived=True)
 
 
 def throughput_ratio(case: Case, one: Case) -> Ratio:

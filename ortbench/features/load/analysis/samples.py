@@ -122,7 +122,7 @@ def case_of(taken: LoadSamples) -> Case:
     if case.value(THROUGHPUT) is not None:
         looks = [it.lock for it in taken.blocks if it.lock is not None]
         looked = sum(count for _, count in looks)
-        case.put(GIL_WAIT, sum(waiting for waiting, _ in looks) / looked if looked else None)
+        case.set_metric(GIL_WAIT, sum(waiting for waiting, _ in looks) / looked if looked else None)
         _put_cpu(case, taken)
     if taken.slo is not None and case.latency_bounds is not None:
         verdict = meets(case, taken.slo)
@@ -143,7 +143,7 @@ def slo_rate(found: Found | None, taken: Mapping[float, LoadSamples]) -> SloRate
 
 def put_clock(case: Case, readings: Sequence[int]) -> None:
     """Put the median of readings of the SM clock, MHz, into a case."""
-    case.put(SM_CLOCK, median_high(readings) if readings else None)
+    case.set_metric(SM_CLOCK, median_high(readings) if readings else None)
 
 
 def _put_closed(case: Case, blocks: Sequence[ClosedLoopBlock]) -> None:
@@ -160,12 +160,14 @@ def _put_closed(case: Case, blocks: Sequence[ClosedLoopBlock]) -> None:
             case.reason = "some clients completed no inference while others did: the EP does not serve them equally"
         return
     mean, several = sum(rates.values()) / len(rates), case.first_rounds
-    case.put(THROUGHPUT, mean, interval_of(rates, mean, several) if several else rate_interval([*rates.values()]))
+    case.set_metric(
+        THROUGHPUT, mean, interval_of(rates, mean, several) if several else rate_interval([*rates.values()])
+    )
     latency = summarise(np.concatenate([*latencies.values()]), [it.size for it in latencies.values()])
     case.metrics[LATENCY] = by_processes(latency, latencies, several)
     case.latency_bounds = _bounds(latencies, several)
     each = zip(*(it.counted.each for it in blocks), strict=True)
-    case.put(FAIRNESS, fairness([sum(counts) for counts in each]))
+    case.set_metric(FAIRNESS, fairness([sum(counts) for counts in each]))
 
 
 def _bounds(
@@ -191,7 +193,7 @@ def _put_open(case: Case, blocks: Sequence[OpenLoopBlock]) -> None:
         return
     lasted = sum(max(it.lasted_ns, 1) for it in blocks)
     service = np.concatenate([it.end - it.start for it in blocks])
-    case.put(THROUGHPUT, service.size * 1e9 / lasted)
+    case.set_metric(THROUGHPUT, service.size * 1e9 / lasted)
     due = [block["n"] for block in case.load_blocks or ()]
     served = [it.start.size for it in blocks]
     if len(served) == 1:  # of which parts at the end may not have been
@@ -216,8 +218,8 @@ def _put_open(case: Case, blocks: Sequence[OpenLoopBlock]) -> None:
         apart = student(np.array(means), float(delays.mean()))
         inside = min(inside[0], apart[0]), max(inside[1], apart[1])
     case.queue_delay_ci95 = None if inside is None else [max(0, round(inside[0])), round(inside[1])]
-    case.put(LATE_SHARE, float((np.concatenate([*taken[GENERATOR_LAG].values()]) > LATE_NS).mean()))
-    case.put(UTILISATION, float(service.sum()) / (blocks[0].clients * lasted))
+    case.set_metric(LATE_SHARE, float((np.concatenate([*taken[GENERATOR_LAG].values()]) > LATE_NS).mean()))
+    case.set_metric(UTILISATION, float(service.sum()) / (blocks[0].clients * lasted))
 
 
 def _put_cpu(case: Case, taken: LoadSamples) -> None:
@@ -235,7 +237,7 @@ def _put_cpu(case: Case, taken: LoadSamples) -> None:
     each = np.array([round(it.cpu_ns / it.inferences) for it in counted])
     case.metrics[CPU_TIME] = replace(summarise(each), mean=round(whole.cpu_ns / whole.inferences))
     cores = whole.cpu_ns / whole.wall_ns
-    case.put(CPU_CORES, cores, interval_of({at: it.cpu_ns / it.wall_ns for at, it in enumerate(counted)}, cores))
+    case.set_metric(CPU_CORES, cores, interval_of({at: it.cpu_ns / it.wall_ns for at, it in enumerate(counted)}, cores))
 
 
 # What a mix of shapes does to the latency, compared with each shape in blocks of its own
@@ -282,7 +284,7 @@ def _put_ratio(case: Case, name: str, mix: Stats | None, mixed: Latencies, apart
     ratio = mix.p99 / max(alone.p99, 1)
     both = [it for it in mixed.keys() & apart.keys() if mixed[it].size and apart[it].size]
     reach = paired_reach({it: _p99(mixed[it]) / _p99(apart[it]) for it in both}, case.first_rounds)
-    case.put(f"{MIXING}.{name}", ratio, None if reach is None else (ratio / reach, ratio * reach), derived=True)
+    case.set_metric(f"{MIXING}.{name}", ratio, None if reach is None else (ratio / reach, ratio * reach), derived=True)
 
 
 def _p99(times: Moments) -> float:
