@@ -6,7 +6,7 @@ result as ``ortbench run model.onnx --ep cuda``, and prints and writes nothing. 
 Nothing is loaded until it is used: this module is on the way to ``ortbench --help`` and to every worker.
 """
 
-from ortbench.core.version import __version__ as __version__
+from ortbench.core import __version__ as __version__
 
 # Where each name of the core lives; types are in ``__init__.pyi``, and a test holds the two against each other.
 _HOMES = {

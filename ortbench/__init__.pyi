@@ -8,11 +8,11 @@ from ortbench.api.running import Arrays, Model, Place, Tell, Texts
 from ortbench.api.running import Interrupted as Interrupted
 from ortbench.api.running import NotSaved as NotSaved
 from ortbench.api.running import Progress as Progress
+from ortbench.core import __version__ as __version__
 from ortbench.core.errors import BadInput as BadInput
 from ortbench.core.errors import BenchmarkFailed as BenchmarkFailed
 from ortbench.core.errors import NotComparable as NotComparable
 from ortbench.core.errors import OrtbenchError as OrtbenchError
-from ortbench.core.version import __version__ as __version__
 from ortbench.features.bandwidth.api import Bandwidth as Bandwidth
 from ortbench.features.devices.model import Listed
 from ortbench.features.gate.api import Verdict as Verdict

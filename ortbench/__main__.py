@@ -29,7 +29,7 @@ def main() -> None:
         from ortbench.core import printed
 
         printed.to_the_end(overview.print_overview)
-    from ortbench.core.paths import start_no_threads
+    from ortbench.core.processes import start_no_threads
 
     start_no_threads()
     if needs_worker(typed):
@@ -55,9 +55,9 @@ def process() -> None:
 
 
 def _leave(codes: list[int]) -> None:
-    from ortbench.core import profiler
+    from ortbench.core import processes
 
-    if codes and not profiler.is_profiled():  # a profiler takes its data at an orderly end
+    if codes and not processes.is_profiled():  # a profiler takes its data at an orderly end
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(codes[0])

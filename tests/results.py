@@ -12,7 +12,7 @@ from ortbench.analysis.derive import derive, put_copies
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
 from ortbench.facts.fact import Fact, Quantity
 from ortbench.facts.findings import facts_of, findings

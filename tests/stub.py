@@ -41,7 +41,7 @@ def document() -> str:
             f") -> {signature.return_annotation}: ...",
         ]
     names = {name: it.__module__ for name, it in found.items() if name not in calls}
-    names["__version__"] = "ortbench.core.version"
+    names["__version__"] = "ortbench.core"
     imports = [f"from {module} import {name} as {name}" for name, module in names.items()]
     imports += _imports("\n".join(body), calls.values(), {*names, "Baseline"})
     imports.sort(key=_order)

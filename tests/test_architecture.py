@@ -44,10 +44,8 @@ KNOWS["root"] = {"root"}
 # The modules of a feature are called after the room whose law they keep, or after what they contain, as those of `measure`.
 LAYERS = {"__init__": "core", "gates": "facts", "job": "jobs", "page": "report", "pytest_plugin": "api"}
 # The worker is started before the command line is loaded; the package offers what `api` has, and loads it when it is used.
-EXCEPTIONS = {
-    ("__main__.py", f"ortbench{module}") for module in ("", ".cli", ".core", ".core.paths", ".core.processes")
-}
-EXCEPTIONS |= {("__init__.py", f"ortbench.core.{module}") for module in ("version", "errors", "features")}
+EXCEPTIONS = {("__main__.py", f"ortbench{module}") for module in ("", ".cli", ".core", ".core.processes")}
+EXCEPTIONS |= {("__init__.py", f"ortbench.core{module}") for module in ("", ".errors", ".features")}
 EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("commands", "results", "running")}
 # Commands to copy are written in options.
 EXCEPTIONS |= {("analysis/findings/program.py", "ortbench.plan.next_command")}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.core import paths
+from ortbench.core import processes
 
 
 def environment(folder: Path, inside: str = "bin/python") -> Path:
@@ -21,9 +21,9 @@ def environment(folder: Path, inside: str = "bin/python") -> Path:
 @pytest.mark.parametrize("inside", ["bin/python", "bin/python3", "Scripts/python.exe", "python.exe"])
 def test_a_folder_stands_for_its_interpreter(tmp_path: Path, inside: str) -> None:
     python = environment(tmp_path / "env", inside)
-    assert paths.interpreter_in(str(tmp_path / "env")) == str(python)
-    assert paths.interpreter_in(str(python)) == str(python)
-    paths.is_interpreter(str(tmp_path / "env"), "--python")
+    assert processes.interpreter_in(str(tmp_path / "env")) == str(python)
+    assert processes.interpreter_in(str(python)) == str(python)
+    processes.is_interpreter(str(tmp_path / "env"), "--python")
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -31,8 +31,8 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     real = environment(tmp_path / "real")
     (tmp_path / "mine" / "bin").mkdir(parents=True)
     (tmp_path / "mine" / "bin" / "python").symlink_to(real)
-    assert paths.interpreter_in(str(tmp_path / "mine")) == str(tmp_path / "mine" / "bin" / "python")
-    assert paths.environment_name(str(tmp_path / "mine" / "bin" / "python")) == "mine"
+    assert processes.interpreter_in(str(tmp_path / "mine")) == str(tmp_path / "mine" / "bin" / "python")
+    assert processes.environment_name(str(tmp_path / "mine" / "bin" / "python")) == "mine"
 
 
 def test_a_relative_path_is_one_from_the_root_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def test_a_relative_path_is_one_from_the_root_on(tmp_path: Path, monkeypatch: py
     (tmp_path / "link").symlink_to("env/bin")
     monkeypatch.chdir(tmp_path)
     for path in ("python3", "./python3", "../python3", "env", "env/bin/python", "link/../bin/python"):
-        found = paths.interpreter_in(path)
+        found = processes.interpreter_in(path)
         assert found.startswith(str(tmp_path))
         assert Path(found).parent.samefile((tmp_path / path).parent if path != "env" else tmp_path / "env" / "bin")
 
@@ -56,11 +56,11 @@ def test_an_environment_is_called_by_its_folder(tmp_path: Path) -> None:
         ("/usr/local/bin/python3", "python3"),
         ("/opt/tools/my-python", "tools"),
     ]:
-        assert paths.environment_name(path) == name
+        assert processes.environment_name(path) == name
     environment(tmp_path / "other")
     environment(tmp_path / "project" / "venv")
-    assert paths.environment_name(str(tmp_path / "other")) == "other"
-    assert paths.environment_name(str(tmp_path / "project" / "venv")) == "project"
+    assert processes.environment_name(str(tmp_path / "other")) == "other"
+    assert processes.environment_name(str(tmp_path / "project" / "venv")) == "project"
 
 
 def test_packages_are_those_of_the_environment(tmp_path: Path) -> None:
@@ -69,26 +69,26 @@ def test_packages_are_those_of_the_environment(tmp_path: Path) -> None:
     for name in ("onnxruntime_openvino-1.24.1.dist-info", "numpy-2.3.1.dist-info", "numpy"):
         (site / name).mkdir(parents=True)
     expected = ["numpy 2.3.1", "onnxruntime_openvino 1.24.1"]
-    assert paths.packages_of(str(tmp_path)) == paths.packages_of(str(tmp_path / "bin" / "python")) == expected
+    assert processes.packages_of(str(tmp_path)) == processes.packages_of(str(tmp_path / "bin" / "python")) == expected
 
 
 def test_nothing_says_where_ortbenchs_own_packages_are(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"):
         monkeypatch.setenv(name, "/ours")
     monkeypatch.setenv("VK_DRIVER_FILES", "/theirs")
-    handed = paths.surroundings()
+    handed = processes.surroundings()
     assert "/ours" not in handed.values()
     assert handed["VK_DRIVER_FILES"] == "/theirs"
 
 
 def test_numpy_starts_no_threads_here_and_as_many_as_ever_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "OPENBLAS_NUM_THREADS"
-    monkeypatch.setattr(paths, "_added", set())
+    monkeypatch.setattr(processes, "_added", set())
     monkeypatch.setenv(name, "3")
-    paths.start_no_threads()
-    assert paths.given_variables()[name] == os.environ[name] == "3"
+    processes.start_no_threads()
+    assert processes.given_variables()[name] == os.environ[name] == "3"
     monkeypatch.delenv(name)
-    paths.start_no_threads()
+    processes.start_no_threads()
     assert os.environ[name] == "1"
-    assert name not in paths.given_variables()
-    assert name not in paths.surroundings()
+    assert name not in processes.given_variables()
+    assert name not in processes.surroundings()

@@ -13,8 +13,7 @@ import pytest
 
 import ortbench as package
 from ortbench.core.errors import BadInput
-from ortbench.core.files import write_atomically
-from ortbench.core.paths import Kind, check_readable, kind_of
+from ortbench.core.files import Kind, check_readable, kind_of, write_atomically
 from tests.conftest import MODELS, ROOT, lacking, ortbench
 from tests.expect import refusal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ortbench.analysis.comparing.pairs import by_round
 from ortbench.analysis.comparing.verdict import ABOVE, quotient, verdict_of
 from ortbench.analysis.findings.program import again
-from ortbench.core.ep_names import CAPTURING_EPS
+from ortbench.core.eps import CAPTURING_EPS
 from ortbench.core.stats import FEWEST, Rounds, Value, figure_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import (

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ortbench.core.ep_names import is_nvidia
+from ortbench.core.eps import is_nvidia
 from ortbench.core.safe_text import listed
 
 if TYPE_CHECKING:  # a worker loads this, and none of what else is known of a machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.core.units import digits
 
 # Half of a bfloat16's last bit is 0.4 %, and errors add up on the way through a model; what is further off is wrong.

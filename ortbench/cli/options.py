@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from ortbench.cli import HELP_ALL, commands
 from ortbench.core import features
 from ortbench.core.errors import BadInput
-from ortbench.core.paths import may
+from ortbench.core.files import may
 from ortbench.model.modes import EVERY, USUAL
 from ortbench.plan.option_types import FLAG, MODE_NAMES, SWITCH
 from ortbench.plan.options import OTHERS, PANELS, Option, RawOptions, collect_values, options_for

@@ -19,7 +19,7 @@ import typer
 
 from ortbench.cli import ABOUT, BEGIN, COMPLETING, HELP, OWN, WIDEST, commands, with_default_command
 from ortbench.cli.options import Command, Program, function_of
-from ortbench.core import features, printed, signals
+from ortbench.core import __version__, features, printed, signals
 from ortbench.core.errors import (
     BAD_INPUT,
     BENCHMARK_FAILED,
@@ -30,7 +30,6 @@ from ortbench.core.errors import (
     system_text,
 )
 from ortbench.core.safe_text import complain
-from ortbench.core.version import __version__
 
 app = typer.Typer(
     cls=Program,

@@ -20,7 +20,7 @@ from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, fel
 from ortbench.analysis.noise import WHO, busy_reasons, quiet_options, summary
 from ortbench.analysis.outputs import told_of, worst
 from ortbench.analysis.residency import needs
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, ns, share
 from ortbench.model.modes import CPU_CORES, CPU_TIME, ENQUEUE_SHARE, LATENCY, NO_SPIN, SPIN_SHARE, mode_of
 from ortbench.model.result import OK, Result

@@ -14,7 +14,7 @@ from ortbench.analysis.comparing.rows import not_shown
 from ortbench.analysis.comparing.series import Selection
 from ortbench.core import features
 from ortbench.core.errors import BadInput, NotComparable
-from ortbench.core.paths import Kind, check_readable, is_folder, kind_of
+from ortbench.core.files import Kind, check_readable, is_folder, kind_of
 from ortbench.core.safe_text import complain, first_of, visible
 from ortbench.core.units import count
 from ortbench.facts.fact import Explanation, record

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.core import features, files, printed, safe_text
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
-from ortbench.core.paths import Kind, is_folder, kind_of, may
+from ortbench.core.files import Kind, is_folder, kind_of, may
 from ortbench.core.safe_text import complain
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.analysis.derive import derive
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
 from ortbench.core.files import ModelFiles
 from ortbench.measure.describe import describe, describe_finished, describe_prepared, new_result, note_lost_engine

@@ -14,13 +14,13 @@ from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.analysis.outputs import EXPECTED, put, told
 from ortbench.analysis.throttling import leave_out, sentence, throttled
 from ortbench.analysis.variables import recorded_variables
-from ortbench.core.ep_names import is_nvidia
+from ortbench.core import __version__
+from ortbench.core.eps import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.expressions import by_size
 from ortbench.core.features import part_of
 from ortbench.core.files import ModelFiles, note, write_atomically
 from ortbench.core.safe_text import listed
-from ortbench.core.version import __version__
 from ortbench.measure.gpus import known_card, moves_to_warn_of
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, CPU, MODES, mode_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortbench.core.errors import BadInput
 from ortbench.core.files import discard_ignored, make_ignored
-from ortbench.core.paths import environment_name
+from ortbench.core.processes import environment_name
 from ortbench.core.safe_text import plain_name
 from ortbench.model.kinds import kind_of
 from ortbench.plan.plan import Plan

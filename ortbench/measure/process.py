@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.core import features, printed, signals
 from ortbench.core.errors import CANNOT_ANSWER, BadInput, BenchmarkFailed, Unsupported, from_data, one_line
-from ortbench.core.paths import interpreter_in, surroundings
-from ortbench.core.processes import SCRIPT, WorkerProcess, early, startable
-from ortbench.core.profiler import is_profiled
+from ortbench.core.processes import SCRIPT, WorkerProcess, early, interpreter_in, is_profiled, startable, surroundings
 
 if TYPE_CHECKING:
     from ortbench.plan.plan import Plan

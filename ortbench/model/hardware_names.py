@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.core.ep_names import is_nvidia
+from ortbench.core.eps import is_nvidia
 from ortbench.model.schema import Device, EpOfSession, Provider
 
 NVIDIA = 0x10DE

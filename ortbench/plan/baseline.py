@@ -9,7 +9,7 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.features import candidates
-from ortbench.core.paths import is_interpreter
+from ortbench.core.processes import is_interpreter
 from ortbench.plan.compare_options import FORCE
 from ortbench.plan.option_types import MODEL, PATH, OptionType, or_default
 from ortbench.plan.options import (

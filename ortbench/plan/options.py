@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from ortbench.core import features
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
-from ortbench.core.paths import check_readable
+from ortbench.core.files import check_readable
 from ortbench.model.settings import OF_SESSION, Setting
 from ortbench.plan.list_syntax import REPEATED, Listed, Several, split_lists
 from ortbench.plan.option_types import SWITCH, TEXT, TEXTS, TIME, OptionType, or_default

@@ -10,8 +10,7 @@ from typing import Any
 
 from ortbench.core import features
 from ortbench.core.errors import BadInput
-from ortbench.core.files import model_files
-from ortbench.core.paths import check_readable, is_folder, is_same_file
+from ortbench.core.files import check_readable, is_folder, is_same_file, model_files
 from ortbench.core.safe_text import LONGEST_NAME
 from ortbench.model import modes as io_modes
 from ortbench.model.modes import Part, Work

@@ -12,7 +12,7 @@ from typing import Any
 
 from ortbench.core import features
 from ortbench.core.errors import BadInput
-from ortbench.core.paths import environment_name
+from ortbench.core.processes import environment_name
 from ortbench.core.safe_text import plain_name
 from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, MODES, Part, named_modes
 from ortbench.plan.list_syntax import Several, split_lists

@@ -12,10 +12,11 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ortbench.core.ep_names import SHORT_NAMES
+from ortbench.core.eps import SHORT_NAMES
 from ortbench.core.errors import BadInput
+from ortbench.core.files import Kind, check_readable, is_folder, kind_of
 from ortbench.core.parts import made
-from ortbench.core.paths import Kind, check_readable, is_folder, is_interpreter, kind_of
+from ortbench.core.processes import is_interpreter
 from ortbench.core.safe_text import listed
 from ortbench.model.modes import IN_BURSTS
 from ortbench.plan import option_types as types
@@ -69,7 +70,7 @@ _tolerance = partial(
 
 def _known_eps() -> list[str]:
     """EPs whose libraries or packages are installed, and what ONNX Runtime can choose by."""
-    from ortbench.core.ep_packages import installed_eps  # for completion alone
+    from ortbench.core.eps import installed_eps  # for completion alone
 
     return ["auto", *installed_eps(), *POLICIES]
 

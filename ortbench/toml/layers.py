@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ortbench.core.ep_names import NVIDIA_EPS, SHORT_NAMES
+from ortbench.core.eps import NVIDIA_EPS, SHORT_NAMES
 from ortbench.core.errors import BadInput
-from ortbench.core.paths import Kind, kind_of
+from ortbench.core.files import Kind, kind_of
 from ortbench.plan.baseline import live_options, setting
 from ortbench.plan.option_types import AMOUNTS, SWITCH, TEXT, WHOLE, text_of
 from ortbench.plan.options import (

@@ -19,8 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from ortbench.core import errors, features
-from ortbench.core.paths import NO_TELEMETRY, start_no_threads, with_pip_of
-from ortbench.core.profiler import is_profiled
+from ortbench.core.processes import NO_TELEMETRY, is_profiled, start_no_threads, with_pip_of
 from ortbench.worker import messages
 from ortbench.worker.state import Answer, State
 

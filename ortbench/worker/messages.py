@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from ortbench.core.errors import CANNOT_ANSWER, one_line
-from ortbench.core.paths import with_pip_of
+from ortbench.core.processes import with_pip_of
 
 _channel: IO[str] | None = None
 

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ortbench.core.profiler import CAPTURE, DOMAIN, is_profiled
+from ortbench.core.processes import CAPTURE, DOMAIN, is_profiled
 from ortbench.model.modes import LATENCY, PHASE_NAMES, STEP
 
 if TYPE_CHECKING:

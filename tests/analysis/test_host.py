@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.nodes.gpu_activity import put_recorded
-from ortbench.core.ep_names import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
+from ortbench.core.eps import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Items

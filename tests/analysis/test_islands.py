@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Copy, Node, layout, position, with_copies
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 
 GPU = "SomeExecutionProvider"
 

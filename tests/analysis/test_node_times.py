@@ -8,7 +8,7 @@ from typing import Any
 from ortbench.analysis.nodes import node_times
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node, with_copies
 from ortbench.analysis.nodes.node_times import COMPILED, Timed
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from tests.analysis.test_islands import GPU, from_host, node, to_host
 from tests.expect import there
 

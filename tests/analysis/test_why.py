@@ -9,7 +9,7 @@ import pytest
 
 from ortbench.analysis.nodes.each_node import by_round, faster_of, made_of
 from ortbench.analysis.nodes.islands import Node
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.facts.sentences import sentence
 from ortbench.features.why.analysis.changes import (

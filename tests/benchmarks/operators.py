@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import onnx
 from onnx.backend.test.loader import load_node_model_tests
 
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from tests import virtual
 from tests.forks import server
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.cli import commands
-from ortbench.core.ep_packages import installed_eps
+from ortbench.core.eps import installed_eps
 from ortbench.model.modes import LOOP_MODES, MODES
 from tests.conftest import ROOT, Ran, lacking, ortbench, ortbench_here
 from tests.test_architecture import loaded_after
@@ -172,8 +172,7 @@ def test_no_tab_waits_for_onnxruntime_or_for_commands_that_were_not_typed() -> N
 
 def test_without_a_tab_completion_costs_nothing() -> None:
     assert (
-        loaded_after("from ortbench.cli.program import main", {"ortbench.cli.completion", "ortbench.core.ep_packages"})
-        == "[]"
+        loaded_after("from ortbench.cli.program import main", {"ortbench.cli.completion", "ortbench.core.eps"}) == "[]"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Value
 from ortbench.facts.findings import superseded
 from ortbench.facts.several import headline_of_many

@@ -39,9 +39,9 @@ from tests import installed  # noqa: F401  # before anything of ortbench is
 
 # isort: split
 from ortbench.analysis.nodes.gpu_activity import GAP_NS, KERNEL, Activity, Moment, on_our_clock
-from ortbench.core.ep_names import NAMED_DEVICES
+from ortbench.core.eps import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, one_line
-from ortbench.core.profiler import find_nsys, nsys_version
+from ortbench.core.processes import find_nsys, nsys_version
 from ortbench.features.bandwidth.worker import Copies, CopyPair
 from ortbench.features.load.measure.client_pool import ClientPool
 from ortbench.features.load.model import SHARED

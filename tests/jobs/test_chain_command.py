@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from ortbench.core.errors import WrongOutputs
-from ortbench.core.profiler import DOMAIN
+from ortbench.core.processes import DOMAIN
 from ortbench.features.chain.toml import plan_of
 from ortbench.model.result import Result
 from ortbench.model.result_file import load

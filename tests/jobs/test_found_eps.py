@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.core import ep_packages
-from ortbench.core.ep_packages import installed_eps
+from ortbench.core import eps
+from ortbench.core.eps import installed_eps
 from tests.conftest import MODELS, ONCE, Ran, device_library, ortbench
 from tests.packages import having, install, put
 from tests.refdevice import EP_NAME
@@ -48,7 +48,7 @@ def told(found: dict[str, Any], code: str) -> list[str]:
 
 def found_in(site: Path) -> list[str]:
     """The distributions that are found by files."""
-    return [it.distribution for it in ep_packages.everywhere((str(site),))]
+    return [it.distribution for it in eps.everywhere((str(site),))]
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -284,7 +284,7 @@ def test_packages_that_an_earlier_folder_hides_are_not_found(library: Path, tmp_
         vendor(library, second, name=f"hidden-{number}", at=at)
     for site in (first, second):
         install(site, "twice", {"twice_data/libep.so": library})
-    found = ep_packages.everywhere((str(first), str(second)))
+    found = eps.everywhere((str(first), str(second)))
     assert [it.libraries for it in found] == [(first / "twice_data" / "libep.so",)]
 
 

@@ -16,7 +16,7 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.inspection import graph as model_graph
 from ortbench.worker.inspection import nodes as model_nodes

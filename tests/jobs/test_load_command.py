@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.point_blocks import latency_of
-from ortbench.core.profiler import DOMAIN
+from ortbench.core.processes import DOMAIN
 from ortbench.core.stats import of_processes
 from ortbench.facts.sentences import sentence
 from ortbench.features.load.analysis.points import load_cases, load_point_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.model import result_file
 from ortbench.model.result import Result
 from ortbench.model.schema import InnerCopies

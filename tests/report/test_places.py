@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.features.gate import report as gate
 from ortbench.features.gate.gates.verdict import Verdict
 from ortbench.features.page.report.page import build_page

@@ -15,7 +15,7 @@ import pytest
 from ortbench.analysis import engines
 from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
 from ortbench.core import files
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.facts.shared import engine_facts
 from ortbench.features.suite.job import cases

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from ortbench.core import ep_packages
+from ortbench.core import eps
 from ortbench.core.errors import BadInput
 from ortbench.worker.session import ep_by_name, plugins
 from tests.packages import install
@@ -19,15 +19,15 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package called ``onnxruntime_*`` is all there is, and whoever searches for others fails."""
     text = f"def get_library_path(): return {__file__!r}\ndef get_ep_name(): return 'TestsOwnExecutionProvider'\n"
     install(tmp_path, "onnxruntime-tests-own", {"onnxruntime_tests_own/__init__.py": text})
-    found = ep_packages.by_name((str(tmp_path),))
+    found = eps.by_name((str(tmp_path),))
 
     def search() -> NoReturn:
         raise TimeoutError
 
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(plugins, "_plugins", {})
-    monkeypatch.setattr(ep_packages, "by_name", lambda: found)
-    monkeypatch.setattr(ep_packages, "everywhere", search)
+    monkeypatch.setattr(eps, "by_name", lambda: found)
+    monkeypatch.setattr(eps, "everywhere", search)
     monkeypatch.setattr(ep_by_name, "built_in_eps", lambda: ("CUDAExecutionProvider", "CPUExecutionProvider"))
 
 
@@ -63,7 +63,7 @@ def test_any_other_name_is_searched_for(name: str) -> None:
 @pytest.mark.usefixtures("own")
 @pytest.mark.parametrize("name", ["", ".AUTO"])
 def test_no_name_is_in_every_file_and_nobodys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ep_packages, "everywhere", ep_packages.by_name)
+    monkeypatch.setattr(eps, "everywhere", eps.by_name)
     with pytest.raises(BadInput, match="no such execution provider"):
         ep_by_name.find_ep(name)
     assert "onnxruntime_tests_own" not in sys.modules

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.core.profiler import DOMAIN
+from ortbench.core.processes import DOMAIN
 from ortbench.measure.process import Client
 from ortbench.model.modes import COSTS, PIPELINED, USUAL_MODES
 from ortbench.model.result import OK, Case, Result

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.core.profiler import DOMAIN
+from ortbench.core.processes import DOMAIN
 from ortbench.model.modes import LATENCY, STEP
 from ortbench.model.result_file import load
 from ortbench.worker.timing import COLORS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.plan.target import POLICIES
 from tests import openvino
 from tests.conftest import MODELS, cases, measure, ortbench

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.core.profiler import DOMAIN
+from ortbench.core.processes import DOMAIN
 from ortbench.model.modes import LATENCY, PHASE_NAMES, STEP
 from ortbench.worker import timing
 from ortbench.worker.timing import COLORS, HostTime, Ranges, SplitCall, TimedCall, cpu_ns, time_block

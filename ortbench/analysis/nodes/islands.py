@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 
 TO_HOST, FROM_HOST = "MemcpyToHost", "MemcpyFromHost"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.core.units import size
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import LATENCY

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import TypedDict, TypeVar
 
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Copy, Layout, Node, layout, position
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.model.schema import (
     CountedCopies,
     Crossing,

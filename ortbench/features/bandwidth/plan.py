@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput
-from ortbench.core.paths import check_readable
+from ortbench.core.files import check_readable
 from ortbench.plan.option_types import PLACE, SIZE, TIME, WHOLE, check_seconds
 from ortbench.plan.options import MEASURED, PYTHON, RawOptions, at_least, check_values, new_option, not_negative, option
 from ortbench.plan.plan import require_quiet, timeout, wait_quiet

@@ -7,7 +7,7 @@ import typer
 
 from ortbench.cli.options import Model, command_line
 from ortbench.core.errors import BadInput
-from ortbench.core.paths import is_folder
+from ortbench.core.files import is_folder
 from ortbench.features.code import DURATION_S
 from ortbench.model.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES
 from ortbench.plan.options import WRITTEN, RawOptions

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.core.ep_names import NAMED_DEVICES, NVIDIA_EPS
+from ortbench.core.eps import NAMED_DEVICES, NVIDIA_EPS
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE
 from ortbench.plan.target import Inputs

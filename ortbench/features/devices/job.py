@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ortbench.core import printed
-from ortbench.core.ep_names import NO_DEVICE
+from ortbench.core.eps import NO_DEVICE
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder
 from ortbench.features.devices.model import FAILED, NOT_OFFERED, PASSED, Check, Listed

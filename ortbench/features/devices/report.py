@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ortbench.core.ep_names import NO_DEVICE
+from ortbench.core.eps import NO_DEVICE
 from ortbench.core.safe_text import visible
 from ortbench.features.devices.model import Listed
 from ortbench.model.hardware_names import vendor_name

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.core import ep_packages
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core import eps
+from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.features.devices.model import FAILED, NOT_OFFERED, PASSED, Check
 from ortbench.worker import messages
@@ -67,7 +67,7 @@ def _list_eps(library: str | None) -> list[ListedEp]:
     entries = [_entry(CPU_EP, None, ort.__version__, own_package())]
     if library is not None:
         entries += [_entry(name, library) for name in register_library(library)]
-    for plugin in ask_packages(ep_packages.everywhere()):
+    for plugin in ask_packages(eps.everywhere()):
         for name in _names(plugin):
             if not _is_listed(entries, name, plugin.library):
                 entries.append(_plugin_entry(name, plugin))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ortbench.analysis.noise import WHO, used_by_others
 from ortbench.analysis.packages import NO_GPU, SHARED, in_folder, lacks_gpu, mending, overwritten, problem_of
 from ortbench.core import units
-from ortbench.core.ep_names import CUDA_PACKAGE, SHORT_NAMES, is_nvidia, origin
+from ortbench.core.eps import CUDA_PACKAGE, SHORT_NAMES, is_nvidia, origin
 from ortbench.core.safe_text import listed
 from ortbench.facts.sentences import phrase
 from ortbench.facts.shared import busy_fact

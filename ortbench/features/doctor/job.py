@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
-from ortbench.core.paths import with_pip_of
+from ortbench.core.processes import with_pip_of
 from ortbench.core.safe_text import complain
 from ortbench.jobs.measuring import observer_for
 from ortbench.jobs.publishing import write_json

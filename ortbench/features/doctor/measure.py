@@ -14,7 +14,7 @@ from ortbench.analysis.noise import join_noise
 from ortbench.analysis.throttling import held_by
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import temporary_folder
-from ortbench.core.profiler import find_nsys, nsys_version
+from ortbench.core.processes import find_nsys, nsys_version
 from ortbench.core.stats import figure_of, ratio_of
 from ortbench.features.doctor.model import Card, CardProcess, Cpu, Facts, Installed, Noise, Nvidia, Profiler
 from ortbench.measure.configuration import Configuration

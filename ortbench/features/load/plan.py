@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ortbench.core.ep_names import CPU_EP, SHORT_NAMES
+from ortbench.core.eps import CPU_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
-from ortbench.core.paths import Kind, check_readable, kind_of
+from ortbench.core.files import Kind, check_readable, kind_of
 from ortbench.features.load.model import OWN, PROCESS, SHARED, own_rate
 from ortbench.model.modes import CPU, LOAD_MODES, Part
 from ortbench.model.slo import parse_slo

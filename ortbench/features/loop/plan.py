@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import INDEX, names_in
+from ortbench.core.files import check_readable, is_folder
 from ortbench.core.parts import made
-from ortbench.core.paths import check_readable, is_folder
 from ortbench.model.modes import LOOP_MODES, MODES, SHARED, Mode, Part, Work
 from ortbench.plan.list_syntax import WHOLES
 from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, PATH, TEXTS, WHOLE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.core import files, printed, signals
 from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
-from ortbench.core.profiler import find_nsys, nsys_version
+from ortbench.core.processes import find_nsys, nsys_version
 from ortbench.core.safe_text import complain
 from ortbench.features.profile import measure as nsys
 from ortbench.jobs.measuring import folder_maker, measure
@@ -123,7 +123,7 @@ def _read_recording(tool: str, version: str, report: Path, remarks: list[str]) -
 
 def _remarks(session: Result, attach_only: bool) -> list[str]:
     """What a user who wanted a timeline should know."""
-    from ortbench.core.profiler import is_profiled
+    from ortbench.core.processes import is_profiled
 
     if not attach_only:
         command = session.kind or "run"

@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 from ortbench.core import signals
 from ortbench.core.errors import BAD_INPUT, BadInput, BenchmarkFailed, one_line
 from ortbench.core.files import write_or_note
-from ortbench.core.processes import checked_output, nameless_file, start_process
-from ortbench.core.profiler import CAPTURE, DOMAIN
+from ortbench.core.processes import CAPTURE, DOMAIN, checked_output, nameless_file, start_process
 from ortbench.features.profile.analysis import Copies, Range, Recording
 
 WHERE_TO_GET_IT = "https://developer.nvidia.com/nsight-systems"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from ortbench.core.ep_names import CUDA_EP, SHORT_NAMES
+from ortbench.core.eps import CUDA_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.features.soak import FEATURE
 from ortbench.model.modes import CPU, LATENCY, Part

@@ -21,8 +21,14 @@ from ortbench.analysis.engines import CACHES, cache_options
 from ortbench.core import printed, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder
-from ortbench.core.paths import NO_TELEMETRY, given_variables, interpreter_in, surroundings
-from ortbench.core.processes import nameless_file, start_process
+from ortbench.core.processes import (
+    NO_TELEMETRY,
+    given_variables,
+    interpreter_in,
+    nameless_file,
+    start_process,
+    surroundings,
+)
 from ortbench.core.units import share
 from ortbench.features.code.model import Program
 from ortbench.features.start.model import KIND, SETTINGS

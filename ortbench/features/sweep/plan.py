@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ortbench.core.errors import BadInput
-from ortbench.core.paths import check_readable
+from ortbench.core.files import check_readable
 from ortbench.features.sweep import FEATURE
 from ortbench.model.slo import FIELDS, Slo, parse_limits
 from ortbench.plan.option_types import ARRAY_SETS, FLAG, OptionType, text_of

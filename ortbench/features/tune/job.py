@@ -18,14 +18,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
-from ortbench.core import printed
+from ortbench.core import __version__, printed
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import ModelFiles, write_or_note
 from ortbench.core.parts import text
 from ortbench.core.safe_text import complain
 from ortbench.core.stats import FEW
 from ortbench.core.units import at_most, count
-from ortbench.core.version import __version__
 from ortbench.features.tune.analysis import ALPHA, FINALISTS, GOALS, TOGETHER, Search
 from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried, failed
 from ortbench.features.tune.plan import INTERACTING, Space, TuneOptions, name_of, space_of

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from ortbench.analysis.noise import busy_reasons
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.model.schema import MachineNoise
 
 Data = dict[str, Any]

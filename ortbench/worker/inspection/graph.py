@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.nodes.islands import Node, with_copies
 from ortbench.analysis.nodes.node_times import Timed, as_run, named_copies
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.files import temporary_folder
 from ortbench.core.safe_text import listed

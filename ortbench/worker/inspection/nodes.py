@@ -25,7 +25,7 @@ from ortbench.analysis.nodes.each_node import by_round, each_node, faster_of
 from ortbench.analysis.nodes.islands import Node
 from ortbench.analysis.nodes.node_times import TOO_MANY, Timed, as_run, counted, summary
 from ortbench.analysis.nodes.node_times import outline as without_times
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import temporary_folder
 from ortbench.core.stats import FEWEST

@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
-from ortbench.core.ep_names import NVIDIA_EPS
+from ortbench.core.eps import NVIDIA_EPS
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
 from ortbench.worker.session import memory
 from ortbench.worker.session.memory import device_memory, is_only_host_accessible

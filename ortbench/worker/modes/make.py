@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.core.ep_names import NVIDIA_EPS
+from ortbench.core.eps import NVIDIA_EPS
 from ortbench.core.errors import BenchmarkFailed, WrongOutputs, ort_text
 from ortbench.model.modes import (
     ASYNC,

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import onnxruntime as ort
 
 from ortbench.analysis.packages import SHARED, shared_name
-from ortbench.core import ep_packages
-from ortbench.core.ep_names import CPU_EP, NO_DEVICE, SHORT_NAMES
-from ortbench.core.ep_packages import EpPackage, key
+from ortbench.core import eps
+from ortbench.core.eps import CPU_EP, NO_DEVICE, SHORT_NAMES, EpPackage, key
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.worker.session.libraries import NotLoaded, all_ep_devices, built_in_eps, names_in, own_package, register
 from ortbench.worker.session.plugins import Plugin, ask_packages, asked_plugins
@@ -35,19 +34,19 @@ def find_ep(name: str) -> FoundEp:
     if ep == CPU_EP:
         return FoundEp(CPU_EP, None)
     is_short = ep is not None
-    if not is_short and (found := _ep_of_package(name, ep_packages.by_name())) is not None:
+    if not is_short and (found := _ep_of_package(name, eps.by_name())) is not None:
         return found
     ep = ep or _matching_ep({*built_in_eps(), *(str(device.ep_name) for device in all_ep_devices())}, name)
     if ep in built_in_eps():
-        _plugins_with_text(ep, ep_packages.by_name())  # which may share its name
+        _plugins_with_text(ep, eps.by_name())  # which may share its name
         return FoundEp(ep, None, shared_name_note(ep))
-    candidates = _eps_of_packages(ep or name, ep_packages.by_name())
-    if not candidates and not is_short and (found := _ep_of_package(name, ep_packages.everywhere())) is not None:
+    candidates = _eps_of_packages(ep or name, eps.by_name())
+    if not candidates and not is_short and (found := _ep_of_package(name, eps.everywhere())) is not None:
         return found
-    candidates = candidates or _eps_of_packages(ep or name, ep_packages.everywhere())
+    candidates = candidates or _eps_of_packages(ep or name, eps.everywhere())
     if candidates:
         return _single_ep(name, candidates)
-    for plugin in _plugins_with_text(ep or name, ep_packages.everywhere()):
+    for plugin in _plugins_with_text(ep or name, eps.everywhere()):
         _refuse_broken(plugin)
     ep = ep or _matching_ep(set(ort.get_all_providers()), name)
     if ep is not None:
@@ -116,7 +115,7 @@ def _list_options(names: Iterable[str]) -> str:
 
 def _unique_name(package: EpPackage, packages: Sequence[EpPackage]) -> str:
     """What one of several packages is called that no other is, else the path of its library or of its module."""
-    names = (package.distribution, package.module, *map(ep_packages.stem, package.libraries))
+    names = (package.distribution, package.module, *map(eps.stem, package.libraries))
     unique = [name for name in names if sum(key(name) in it.keys for it in packages) == 1]
     return (*unique, *map(str, package.libraries), str(package.source))[0]
 

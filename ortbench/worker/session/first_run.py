@@ -13,7 +13,7 @@ import numpy as np
 
 from ortbench.analysis.precision import likely_cause, lowered
 from ortbench.analysis.unshaped import DECLARED, INPUT, VALUES
-from ortbench.core.ep_names import CUDA_EP, PACKAGES
+from ortbench.core.eps import CUDA_EP, PACKAGES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.core.expressions import by_size
 from ortbench.plan.target import Inputs, Target

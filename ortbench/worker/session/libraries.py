@@ -17,7 +17,7 @@ import numpy
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
-from ortbench.core.ep_names import CUDA_EP, NO_DEVICE, NVIDIA_EPS, is_nvidia, origin
+from ortbench.core.eps import CUDA_EP, NO_DEVICE, NVIDIA_EPS, is_nvidia, origin
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.worker import messages
 from ortbench.worker.messages import with_its_pip

@@ -18,7 +18,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
-from ortbench.core.ep_names import NAMED_DEVICES
+from ortbench.core.eps import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.worker.session import memory_trial
 from ortbench.worker.session.libraries import all_ep_devices

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 import onnxruntime as ort
 
-from ortbench.core import ep_packages
-from ortbench.core.ep_names import CPU_EP, CUDA_EP
-from ortbench.core.ep_packages import EpPackage, key
+from ortbench.core import eps
+from ortbench.core.eps import CPU_EP, CUDA_EP, EpPackage, key
 from ortbench.core.errors import BadInput, one_line
 from ortbench.plan.option_types import is_library
 from ortbench.worker import messages
@@ -77,16 +76,16 @@ def ask_packages(packages: Iterable[EpPackage]) -> list[Plugin]:
 def _ask_package(package: EpPackage) -> Plugin | None:
     module, distribution, version, source, libraries, registered_as = package
     if source is None:
-        return Plugin("", distribution, version, (), str(libraries[0]), registered_as or ep_packages.stem(libraries[0]))
+        return Plugin("", distribution, version, (), str(libraries[0]), registered_as or eps.stem(libraries[0]))
     try:
         functions = call_package(f"import {module}", importlib.import_module, module)
         if not hasattr(functions, "get_library_path"):
             return None
         path, names = library_path(functions), _ep_names(functions)
         library = os.fspath(path)
-        if not names and not ep_packages.exports(Path(library)):
+        if not names and not eps.exports(Path(library)):
             return None  # a library of another kind
-        registered_as = registered_as or (*names, ep_packages.stem(Path(library)))[0]
+        registered_as = registered_as or (*names, eps.stem(Path(library)))[0]
         # ONNX Runtime takes no `Path`, so that a program is better off with the path than with the function.
         return Plugin(module if isinstance(path, str) else "", distribution, version, names, library, registered_as)
     except WrongPackage as error:  # a broken package is reported, it must not hide the others
@@ -138,8 +137,8 @@ def find_candidates() -> Iterator[Candidate]:
     if library is not None:
         yield Candidate(CUDA_EP, library, ort.__version__)
     libraries = set()
-    others = (plugin for package in ep_packages.everywhere() for plugin in ask_packages([package]))  # one by one
-    for plugin in chain(ask_packages(ep_packages.by_name()), others):
+    others = (plugin for package in eps.everywhere() for plugin in ask_packages([package]))  # one by one
+    for plugin in chain(ask_packages(eps.by_name()), others):
         if plugin.library and plugin.library not in libraries:
             libraries.add(plugin.library)
             for name in plugin.ep_names or (plugin.registered_as,):
@@ -182,9 +181,7 @@ def package_name(library: str | None) -> str:
 def find_plugin(library: str) -> Plugin | None:
     """The plugin package that has a library: one that was asked for its own, or one that is called ``onnxruntime_*``."""
     path = real_path(library)
-    packages = [
-        it for it in ep_packages.by_name() if it.source is not None and it.source.parent in Path(library).parents
-    ]
+    packages = [it for it in eps.by_name() if it.source is not None and it.source.parent in Path(library).parents]
     plugins = [*asked_plugins(), *ask_packages(packages)]
     return next((plugin for plugin in plugins if plugin.library and real_path(plugin.library) == path), None)
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnxruntime.capi import _pybind_state as ort_native
 
-from ortbench.core.ep_names import NVIDIA_EPS
+from ortbench.core.eps import NVIDIA_EPS
 from ortbench.core.errors import BadInput, BenchmarkFailed, one_line, ort_text
 from ortbench.worker.session import memory_trial
 from ortbench.worker.session.memory import EpDeviceMemory, device_memory

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 import ray
 
-from ortbench.core import printed, signals
+from ortbench.core import __version__, printed, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import not_written, temporary_folder, write_or_note
-from ortbench.core.version import __version__
 from ortbench.features.suite.job import case_runs
 from ortbench.features.suite.job.fingerprint import files_at, with_files, with_plans
 from ortbench.features.suite.job.folder import CASE_FILE, empty_folder, write_record

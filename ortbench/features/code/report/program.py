@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ortbench.analysis.unshaped import reasons
+from ortbench.core import __version__
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
-from ortbench.core.version import __version__
 from ortbench.features.code.model import Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
 from ortbench.features.code.report import literals
 from ortbench.features.code.report.literals import by_step, dtype, random_array, shape_by_step

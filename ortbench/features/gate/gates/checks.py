@@ -12,7 +12,7 @@ from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.outputs import doubt, told_of, worst
 from ortbench.analysis.residency import HANDED_ON, handing_on
 from ortbench.analysis.shapes import point_as_result
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by

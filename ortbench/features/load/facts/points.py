@@ -14,7 +14,7 @@ from ortbench.analysis.host import STILL
 from ortbench.analysis.latency_bounds import LEAST
 from ortbench.analysis.noise import is_busy, quiet_options, supports_within
 from ortbench.analysis.point_blocks import block_figures, by_name, interval, is_full, latency_of, rate_of
-from ortbench.core.ep_names import CPU_EP
+from ortbench.core.eps import CPU_EP
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import FEW, Value
 from ortbench.core.units import rate_asked

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from ortbench.core.ep_names import SHORT_NAMES
+from ortbench.core.eps import SHORT_NAMES
 from ortbench.core.errors import BadInput, OrtbenchError
 from ortbench.core.safe_text import listed
 from ortbench.features.loop.plan import Steps, steps_from

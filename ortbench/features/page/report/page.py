@@ -13,10 +13,10 @@ from markupsafe import Markup
 
 from ortbench.analysis.findings.finding import Finding
 from ortbench.analysis.outputs import called
+from ortbench.core import __version__
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
-from ortbench.core.version import __version__
 from ortbench.facts.comparison import bests, ep_facts
 from ortbench.facts.findings import facts_of, headline, shown
 from ortbench.facts.sentences import LargeFigure, large_figures

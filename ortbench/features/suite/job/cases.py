@@ -23,7 +23,7 @@ from typing import Any
 from ortbench.analysis.comparing.naming import natural
 from ortbench.core.errors import BadInput
 from ortbench.core.features import candidates
-from ortbench.core.paths import Kind, kind_of
+from ortbench.core.files import Kind, kind_of
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.option_types import text_of, texts_of
 from ortbench.plan.options import build, check_values

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.analysis.variables import recorded_variables
-from ortbench.core.ep_packages import key
+from ortbench.core import __version__
+from ortbench.core.eps import key
 from ortbench.core.files import files_named_in, sha256
-from ortbench.core.paths import packages_of
-from ortbench.core.version import __version__
+from ortbench.core.processes import packages_of
 from ortbench.features.suite.job.jobs import Job
 from ortbench.plan.option_types import LIBRARIES
 from ortbench.plan.plan import Plan

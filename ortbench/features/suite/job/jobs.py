@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench.core.features import candidates, is_there, part_of
-from ortbench.core.paths import is_folder
+from ortbench.core.files import is_folder
 from ortbench.features.gate.gates.checks import refuse_unchecked
 from ortbench.features.gate.gates.ratio_tests import own_ratio_tests, regression_tests
 from ortbench.features.gate.plan import SLO, Limits, candidate_of, limits_of, live

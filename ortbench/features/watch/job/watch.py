@@ -17,13 +17,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ortbench.core import signals
+from ortbench.core import __version__, signals
 from ortbench.core.errors import BadInput
 from ortbench.core.files import temporary_folder, write_or_note
 from ortbench.core.parts import text
-from ortbench.core.paths import given_variables
+from ortbench.core.processes import given_variables
 from ortbench.core.safe_text import complain
-from ortbench.core.version import __version__
 from ortbench.features.watch import shim
 from ortbench.jobs.publishing import check_wanted, publish
 from ortbench.measure import noise
