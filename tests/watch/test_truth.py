@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortbench.core import units
 from ortbench.facts.fact import record
 from ortbench.features.watch import shim
 from ortbench.features.watch.facts import watch_facts
 from ortbench.features.watch.job.watch import read_program, replay_sessions
+from ortbench.features.watch.report import session_table
 from tests import virtual
 from tests.refdevice import EP_NAME, Config, Trace
 from tests.truth import in_fork
+from tests.virtual import CALL_NS
 from tests.virtual.machine import VARIABLE
 
 pytestmark = pytest.mark.process
@@ -229,3 +232,93 @@ def test_a_change_saves_what_was_said(library: Path, tmp_path: Path) -> None:
     kept = sorted(tmp_path.glob("inputs-*.npz"))
     assert [stat.S_IMODE(it.stat().st_mode) for it in kept] == [0o600, 0o600]
     assert sorted(sorted(np.load(it)) for it in kept) == [["a"], ["s", "w", "x"]]
+
+
+# A program in virtual time: each figure is the device's own, to the nanosecond
+
+PAUSE_NS, WORK_NS, SWITCH_US, SHAPES, OPENED = 3_000_000, 2_000_000, 700, 5, 4
+_TIMED = {
+    "paced": "g (float[1000] x) => (float[1000] y) { y = Relu(x) }",
+    "weighty": "g (float[250000] x) => (float[250000] y) <float[1] w = {2.0}> { y = Mul(x, w) }",
+    "shapes": "g (float[N] x) => (float[N] y) { y = Relu(x) }",
+}
+
+
+def timed_program() -> None:
+    """Record calls that are apart, sessions that are opened again, and shapes; print when the recording began and ended, and the sessions."""
+    import onnx
+    import onnxruntime as ort
+
+    virtual.attach(works=True)
+    library, folder = sys.argv[1:]
+    clock: Any = virtual._library
+    time.thread_time_ns = clock.clock_cpu
+    # The writing thread would read the clock now and then; a thread of the pool spins half of the time.
+    shim._PERIOD_S, shim._read_clock = 1e9, lambda _: clock.clock_now() // 2
+    ort.register_execution_provider_library(EP_NAME, library)
+    (device,) = (it for it in ort.get_ep_devices() if it.ep_name == EP_NAME)
+
+    def session(name: str, threads: int = 1) -> Any:
+        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {_TIMED[name]}')
+        onnx.save(model, f"{folder}/{name}.onnx")
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.add_provider_for_devices([device], {})
+        return ort.InferenceSession(f"{folder}/{name}.onnx", options)
+
+    began = time.perf_counter_ns()
+    shim.start(f"{folder}/records", 0)
+    paced = session("paced", threads=2)
+    for number in range(CALLS):
+        paced.run(None, {"x": np.full(1000, number, np.float32)})
+        clock.clock_work(WORK_NS)
+        time.sleep(PAUSE_NS / 1e9)
+    for _ in range(OPENED):
+        session("weighty").run(None, {"x": np.ones(250_000, np.float32)})
+        time.sleep(PAUSE_NS / 1e9)
+    shapes = session("shapes")
+    for size in range(1, SHAPES + 1):
+        for _ in range(4):
+            shapes.run(None, {"x": np.ones(100 * size, np.float32)})
+            time.sleep(PAUSE_NS / 1e9)
+    shim.stop()
+    print(json.dumps([began, time.perf_counter_ns()]))
+
+
+def test_times_of_a_program_are_those_of_the_device(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    config = Config(compute_us=400, switch_us=SWITCH_US, trace=tmp_path / "trace")
+    began, ended = in_fork(f"{__name__}:timed_program", library, tmp_path, **config.environ())
+    program = read_program(tmp_path / "records", ["program"], 0, ended - began, 0, 0)
+    sessions = {it.name: it for it in program.sessions}
+    trace = Trace.read(tmp_path / "trace")
+    runs = np.split(np.sort(trace.of("run"), order="queued_ns"), [CALLS, CALLS + OPENED])
+    for name, own in zip(_TIMED, runs, strict=True):
+        session, count = sessions[f"{name}.onnx"], len(own)
+        took = own["end_ns"] - own["queued_ns"] + CALL_NS  # the reading at its end
+        assert (session.calls, session.total_ns) == (count, took.sum())
+        assert session.percentile(0.5) == pytest.approx(np.median(took), rel=0.02)
+        apart = own["queued_ns"][1:] - own["end_ns"][:-1] - CALL_NS
+        assert (session.counts["gaps"], session.counts["gap_ns"]) == (count - 1, apart.sum())
+        copies = trace.of("h2d", "d2h")
+        assert session.bytes_per_call * count == copies["bytes"][np.isin(copies["run"], own["run"])].sum()
+    # A process is in a call from the reading before it on.
+    assert program.busy_ns == sum(it.total_ns + it.calls * CALL_NS for it in program.sessions)
+    assert (program.wall_ns, program.processes[0]["busy_ns"]) == (ended - began, program.busy_ns)
+    shares = {row[0]: row[4] for row in session_table(program).rows}
+    assert shares == {it.name: units.share(it.total_ns / program.wall_ns) for it in program.sessions}
+
+    paced = sessions["paced.onnx"].counts
+    assert paced["looked_gaps"] == CALLS - 1
+    assert paced["work_ns"] == (CALLS - 1) * (WORK_NS + 2 * CALL_NS)
+    # Half of each gap, but for the recorder's own readings of the clock in it.
+    assert 0 < paced["gap_ns"] - 2 * paced["spin_ns"] <= 8 * CALL_NS * paced["gaps"]
+    opened = trace.of("h2d")[trace.of("h2d")["run"] == 0]
+    assert len(opened) == OPENED
+    each = (opened["end_ns"] - opened["queued_ns"]).sum() / OPENED + 2 * CALL_NS
+    costs = {(it.mode, it.verdict): getattr(it.values["cost"], "value", None) for it in watch_facts(program)}
+    assert costs == {
+        ("paced.onnx", "spinning-seen"): paced["spin_ns"],
+        ("shapes.onnx", "slow-shapes"): (SHAPES - 1) * SWITCH_US * 1000,  # the first is the session's warm-up
+        ("weighty.onnx", "opened-often"): (OPENED - 1) * each,
+    }

@@ -234,10 +234,13 @@ def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, nam
             session.alone_ns += took
         if not signature["n"]:
             signature["first_ns"] = took
+        if outputs and (_s.to_look or not signature["n"]):
+            signature["out"][0] += sum(getattr(it, "nbytes", 0) for it in outputs if hasattr(it, "strides"))
+            signature["out"][1] += 1
         signature["n"] += 1
         signature["ns"] += took
     if _s.to_look:
-        _look_at_outputs(session, signature, outputs, names, end)
+        _look_at_outputs(session, outputs, names, end)
     elif end >= _s.next_look_ns:
         _s.to_look, _s.looked_ns = _BURST, 0
     if end >= session.next_gap_ns:
@@ -335,7 +338,7 @@ def _write_kept() -> None:
                 sys.modules["numpy"].savez(file, **content)
 
 
-def _look_at_outputs(session: Any, signature: Any, outputs: Any, names: Any, end: int) -> None:
+def _look_at_outputs(session: Any, outputs: Any, names: Any, end: int) -> None:
     begin = _clock()
     pending = []
     for name, value in zip(names or (), outputs or ()):  # noqa: B905 - of Python 3.10
@@ -348,9 +351,6 @@ def _look_at_outputs(session: Any, signature: Any, outputs: Any, names: Any, end
                 _s.outputs.clear()
             _s.outputs[checksum[:2]] = (session.number, name)
             pending.append((about, value))
-    if outputs:
-        signature["out"][0] += sum(getattr(it, "nbytes", 0) for it in outputs if hasattr(it, "strides"))
-        signature["out"][1] += 1
     _s.to_look -= 1
     done = _clock()
     _s.looked_ns += done - begin
