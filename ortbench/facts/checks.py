@@ -31,22 +31,30 @@ class Check:
     point: Mapping[str, AxisValue] = field(default_factory=dict, hash=False)
     findings: Sequence[Finding] = field(default_factory=list, compare=False)  # the same as its text, as data
 
-    def but(self, fact: Fact, **changes: Any) -> Check:
-        """The same with another fact, and with what else is changed."""
-        from ortbench.facts.sentences import phrase  # which options need not wait for
-
-        return replace(self, text=phrase(fact), findings=[record(fact)], **changes)
+    def with_fact(self, fact: Fact, **changes: Any) -> Check:
+        """The same check by another fact, and with what else is changed."""
+        return replace(self, text=_phrase(fact), findings=[record(fact)], **changes)
 
     def and_fact(self, fact: Fact, **changes: Any) -> Check:
-        """The same with one more fact, and with what is changed."""
-        from ortbench.facts.sentences import phrase
+        """The same check by one more fact, and with what else is changed."""
+        return self.and_sentence(_phrase(fact), [record(fact)], **changes)
 
-        text, findings = f"{self.text}; {phrase(fact)}", [*self.findings, record(fact)]
-        return replace(self, text=text, findings=findings, **changes)
+    def and_sentence(self, sentence: str, findings: Sequence[Finding], **changes: Any) -> Check:
+        """The same check with a further sentence in its line."""
+        return replace(self, text=_line(self.text, sentence), findings=[*self.findings, *findings], **changes)
 
 
 def check_by(name: str, verdict: str, *facts: Fact, **more: Any) -> Check:
     """A check that says what facts say."""
-    from ortbench.facts.sentences import phrase
+    return Check(name, verdict, _line(*map(_phrase, facts)), findings=[*map(record, facts)], **more)
 
-    return Check(name, verdict, "; ".join(map(phrase, facts)), findings=[*map(record, facts)], **more)
+
+def _line(*sentences: str) -> str:
+    """The line of a check, which has the sentences of all its facts."""
+    return "; ".join(sentences)
+
+
+def _phrase(fact: Fact) -> str:
+    from ortbench.facts.sentences import phrase  # which options need not wait for
+
+    return phrase(fact)

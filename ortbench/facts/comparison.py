@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ortbench.analysis.comparing.claims import NOISY, UNCERTAIN, UNKNOWN
-from ortbench.analysis.comparing.comparable import alike_but_for_ep
+from ortbench.analysis.comparing.comparable import alike_but_for_ep, are_alike, changes, mismatches
 from ortbench.analysis.comparing.pairs import PARTS
 from ortbench.analysis.comparing.ratio import BETWEEN_RUNS, FAR, RatioEstimate, are_one_run, compare_series
-from ortbench.analysis.comparing.rows import Row, lacking
+from ortbench.analysis.comparing.rows import Row, lacking, modes_alone, points_alone
 from ortbench.analysis.comparing.series import Key, Series, series_at
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, at_most, quotient, verdict_of
 from ortbench.analysis.findings.node_advice import short
 from ortbench.analysis.items import best_mode, is_batch
 from ortbench.analysis.outputs import doubt
 from ortbench.analysis.point_blocks import FEWEST_BLOCKS
+from ortbench.core.errors import NotComparable
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, per_s, times
 from ortbench.facts.sentences import in_order
@@ -23,6 +25,8 @@ from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import LATENCY, SIZE, figure, metric
 from ortbench.model.modes import ALL_MODES, HOST_ACCESSIBLE, WHOLE_START, is_rate, mode_of
 from ortbench.model.result import Result
+from ortbench.model.settings import OF_SESSION, typed
+from ortbench.plan.next_command import session_lines
 
 _NEAR = 1.05  # times as much as the least, up to which what sets less stands for it
 _WEIGHED = 0.02  # up to which two workers of one configuration differ in memory
@@ -173,6 +177,20 @@ def best_of_models(results: Sequence[Result], names: Sequence[str]) -> list[Fact
     return [it.fact for of_group in found for it in of_group if it.what not in _COST_NAMES]
 
 
+def setting_facts(results: Sequence[Result], names: Sequence[str], found: Sequence[Best]) -> Iterator[Fact]:
+    """What sets each of the best configurations, where it is better than the first: the options of ortbench, and the lines of code."""
+    several = len({it.mode for it in found}) > 1
+    for number in dict.fromkeys(it.number for it in found if it.number is not None):
+        target = results[number].target
+        python, cpp = session_lines(target)
+        if python:
+            goals = [f"{it.what} in {it.mode}" if several else it.what for it in found if it.number == number]
+            of: Values = {"configuration": names[number], "goals": [*dict.fromkeys(goals)]}
+            yield Fact("settings", "options", "", {**of, "options": shlex.join(typed(OF_SESSION, target))})
+            yield Fact("settings", "python", "", {**of, "statements": python})
+            yield Fact("settings", "cpp", "", {**of, "statements": cpp})
+
+
 # EPs
 
 
@@ -234,6 +252,43 @@ def _of_pair(top: _OfEp, other: _OfEp) -> Fact:
         values["times"] = FAR
     verdicts: dict[str, str] = {ABOVE: "faster", SAME: "same", NOISY: NOISY, UNKNOWN: UNKNOWN}
     return Fact("fastest-ep", "far" if far else verdicts.get(said, UNCERTAIN), top.series.key.mode, values)
+
+
+# Whether results may be compared, and what differs besides their figures
+
+
+def remark_facts(results: Sequence[Result], names: Sequence[str], force: bool) -> list[Fact]:
+    """What differs between the first result and each other one; `NotComparable` unless they are comparable or it is forced."""
+    facts = []
+    for name, result in zip(names[1:], results[1:], strict=True):
+        of: Values = {"base": names[0], "configuration": name}
+        differences = mismatches(results[0], result)
+        if differences and not force:
+            found = "; ".join(differences)
+            raise NotComparable(f"{names[0]} and {name} are not comparable: {found} (--force compares them anyway)")
+        if differences:
+            facts.append(Fact("comparability", "forced", "", {**of, "differences": differences}))
+        if changed := changes(results[0], result):
+            facts.append(Fact("comparability", "changed", "", {**of, "changes": changed}))
+        if not differences and are_alike(results[0], result):
+            facts.append(Fact("comparability", "same", "", of))
+    return facts
+
+
+def is_repeated(fact: Fact, said: Collection[str]) -> bool:
+    """Whether all that a fact names as changed is `said` elsewhere."""
+    changed = fact.values.get("changes")
+    return isinstance(changed, list) and all(it in said for it in changed)
+
+
+def alone_facts(results: Sequence[Result], names: Sequence[str], of: Collection[str] = ()) -> Iterator[Fact]:
+    """The modes, `of` some or all, that only one of two results was asked for, and the points that not all have."""
+    for name, modes in zip(names, modes_alone(results), strict=True):
+        if asked := [it for it in modes if not of or it in of]:
+            yield Fact("only-in", "modes", "", {"configuration": name, "modes": asked})
+    for name, points in zip(names, points_alone(results), strict=True):
+        if points:
+            yield Fact("only-in", "points", "", {"configuration": name, "points": points})
 
 
 # Two results

@@ -11,12 +11,19 @@ from typing import Any, NamedTuple
 from ortbench.analysis.findings.finding import Weight
 from ortbench.core import units
 from ortbench.core.features import features, part_of
-from ortbench.core.safe_text import first_of, shortened
+from ortbench.core.safe_text import first_of, listed, shortened
 from ortbench.core.units import rate_asked
 from ortbench.facts.fact import Fact, Quantity
 
 _MOST_FIGURES = 5  # of a page
 _MOST_NAMES = 3  # of a list that a sentence has
+# How lists that have to be whole are shown, by the format.
+_WHOLE: dict[str, Callable[[Sequence[str]], str]] = {
+    "all": ", ".join,
+    "apart": "; ".join,
+    "and": listed,
+    "code": " ".join,
+}
 _DURATION = re.compile(r" --duration \S+")
 
 _UNITS: dict[str, Callable[[float], str]] = {
@@ -52,7 +59,7 @@ class Sentence(NamedTuple):
 
 class _Words(Formatter):
     """Shows figures in their units, with ``:ci`` behind their interval, with ``:to`` its ends alone; with ``:if`` a mode and what it needs; with a noun as the format a
-    number of such things."""
+    number of such things; with one of `_WHOLE` a list that is not cut."""
 
     def __init__(self, needs: str) -> None:
         self._needs = needs
@@ -66,6 +73,8 @@ class _Words(Formatter):
             return _figure(value) + (_interval(value) if spec else "")
         if isinstance(value, int):
             return units.count(value, spec) if spec else str(value)
+        if spec in _WHOLE:
+            return _WHOLE[spec]([value] if isinstance(value, str) else value)
         if isinstance(value, str):
             return f"{value} (if {self._needs})" if spec == "if" and self._needs else shortened(value)
         return first_of([shortened(it) for it in value], _MOST_NAMES)
@@ -239,6 +248,14 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("few-blocks", "some"): Sentence("Too few blocks to compare {configurations}: {blocks} of {needed}.", LONGER, _ANSWER, "unclear", "noise"),
     ("few-blocks", "load"): Sentence("Too few blocks of a load point to compare: an interval takes {needed} in both results.", LONGER, _ANSWER, "unclear", "noise"),
     ("between-runs", "one-each"): Sentence("One run each: differences below {least} cannot be told.", "compare several runs of each configuration, or measure in turns: a live gate", _COST, "unclear", "compare"),
+    ("comparability", "forced"): Sentence("not comparable, forced: {base} and {configuration}: {differences:apart}.", "measure both on the same thing", _DOUBT, "unclear", "compare"),
+    ("comparability", "changed"): Sentence("what differs ({base} → {configuration}): {changes:apart}.", "nothing, if it is what you compare", _DETAIL, "", "compare"),
+    ("comparability", "same"): Sentence("{base} and {configuration}: nothing recorded differs between the two (model files with the same contents, same EP, options, versions, machine): differences are noise, or come from what is not recorded.", "check that you compare what you meant to", _DETAIL, "", "compare"),
+    ("only-in", "modes"): Sentence("only {configuration} has: {modes:all}.", "measure the modes in both", _DETAIL, "", "compare"),
+    ("only-in", "points"): Sentence("only in {configuration}: {points:apart}.", "measure the points in both", _DETAIL, "", "compare"),
+    ("settings", "options"): Sentence("To set {configuration}, best for {goals:and} with these inputs, on ortbench's command line: {options:code}.", "nothing, or try them in other models", _DETAIL, "", "tune"),
+    ("settings", "python"): Sentence("The same in Python (options: onnxruntime.SessionOptions): {statements:apart}.", "paste it into the program", _DETAIL, "", "tune"),
+    ("settings", "cpp"): Sentence("The same in C++ (options: Ort::SessionOptions): {statements:code}.", "paste it into the program", _DETAIL, "", "tune"),
     ("most-items", "most"): Sentence("{configuration} has the most items/s with {mode}: {rate:ci}.", "batch like this", _ANSWER, "good", "sweeps"),
     ("most-items", "tied"): Sentence("{configuration} has {rate:ci} with {mode}, the same as {ties}.", "take the smallest batch of them", _ANSWER, "good", "sweeps"),
     ("most-items", "open"): Sentence("Cannot tell whether {configuration} or {ties} has the most items/s: {rate:ci} with {mode}.", LONGER, _ANSWER, "unclear", "sweeps"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortbench.analysis.comparing.comparable import FORCED, MODEL, comparability, mismatches, unlike
+from ortbench.analysis.comparing.comparable import MODEL, mismatches, unlike
 from ortbench.analysis.comparing.naming import called, natural
 from ortbench.analysis.comparing.rows import not_shown
 from ortbench.analysis.comparing.series import Selection
@@ -17,6 +17,7 @@ from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.files import Kind, check_readable, is_folder, kind_of
 from ortbench.core.safe_text import complain, first_of, visible
 from ortbench.core.units import count
+from ortbench.facts.comparison import is_repeated, remark_facts
 from ortbench.facts.fact import Explanation, record
 from ortbench.jobs.publishing import check_wanted, json_text, publish, write_files
 from ortbench.model.result import Result
@@ -50,7 +51,7 @@ def compare(places: Sequence[Path], only: Compared, given: RawOptions, wanted: O
     explanation = explained(given, loaded, only)
     groups = [list(range(len(paths)))] if force or explanation or len(paths) == len(places) else _groups(loaded)
     if not groups:
-        comparability(loaded, called(loaded, paths), force)  # it says why they are not
+        remark_facts(loaded, called(loaded, paths), force)  # it says why they are not
     first = [group[0] for group in groups]
     about = called([loaded[number] for number in first], [paths[number] for number in first])
     reports, records = [], []
@@ -107,11 +108,11 @@ def compare_results(
     results: Sequence[Result], names: Sequence[str], only: Compared, force: bool, explanation: Explanation | None = None
 ) -> Comparison:
     """Compare results; `NotComparable` where they were not measured on the same thing, and it was not forced."""
-    below = tuple(explanation.others) if explanation else ()
     # Another model is what the nodes tell of.
     of_models = explanation is not None and all(it == MODEL for it, *_ in unlike(*results))
-    remarks = [it for it in comparability(results, names, force or of_models) if not it.endswith(below)]
-    remarks = remarks if force else [it for it in remarks if not it.startswith(FORCED)]
+    below = explanation.others if explanation else ()
+    remarks = [it for it in remark_facts(results, names, force or of_models) if not is_repeated(it, below)]
+    remarks = remarks if force else [it for it in remarks if it.verdict != "forced"]
     points = Counter(point for result in results for point in {tuple(case.point.items()) for case in result.cases})
     if len(results) > 1 and max(points.values(), default=0) < 2:
         raise NotComparable(f"{', '.join(names)} have no point of their axes in common")
@@ -128,7 +129,9 @@ def compare_results(
         comparison=compared,
     )
     records = comparison.records(results, names, only.same, chosen, compared.figures)
-    return Comparison(report, records, [record(it) for it in (*compared.said, *compared.lacking)])
+    return Comparison(
+        report, records, [record(it) for it in (*compared.said, *compared.lacking, *remarks, *compared.alone)]
+    )
 
 
 def _groups(results: Sequence[Result]) -> list[list[int]]:

@@ -1,14 +1,15 @@
-"""The command to type next, made of what was carried out and of what is changed or added. Pure."""
+"""What to type next: the command, made of what was carried out and of what is changed or added, and lines of code that set a session. Pure."""
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import named_dims, names_in
@@ -16,7 +17,7 @@ from ortbench.core.features import record_of
 from ortbench.model.schema import Tensor
 from ortbench.model.settings import OF_SESSION
 from ortbench.plan.list_syntax import split_lists
-from ortbench.plan.option_types import finite
+from ortbench.plan.option_types import finite, is_library
 from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option, exclusions, options_for
 from ortbench.plan.plan_builder import MAX_CONFIGURATIONS
 
@@ -269,3 +270,55 @@ def _beside(given: Sequence[_Given], changed: Sequence[_Given], inputs: Sequence
         elif (it.flag, it.entry) not in new and it.flag not in excluded:
             kept.append(it)
     return list({(it.flag, it.text): it for it in kept}.values())
+
+
+# Settings of a session as lines of Python and of C++
+
+LEVELS = {
+    "disable": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "layout": "ORT_ENABLE_LAYOUT",
+    "all": "ORT_ENABLE_ALL",
+}
+_CPP = {
+    "intra_op_threads": "SetIntraOpNumThreads({})",
+    "inter_op_threads": "SetInterOpNumThreads({})",
+    "execution_mode": "SetExecutionMode({})",
+    "cpu_mem_arena": "DisableCpuMemArena()",
+    "mem_pattern": "DisableMemPattern()",
+    "opt_level": "SetGraphOptimizationLevel({})",
+}
+
+
+def session_lines(target: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Statements of Python and of C++ that set what a result recorded of its session, where that is not the default; of session
+    options that are called ``options``, EP options ``provider_options`` and run options ``run_options``."""
+    python, cpp = [], []
+    for it in OF_SESSION:
+        value = target.get(it.key, it.default)
+        if value == it.default:
+            continue
+        if it.key in _CPP:
+            enum = {
+                "execution_mode": ("ExecutionMode", "ORT_PARALLEL"),
+                "opt_level": ("GraphOptimizationLevel", LEVELS.get(str(value))),
+            }
+            scope, member = enum.get(it.key, ("", None))
+            python.append(f"options.{it.attribute} = {f'ort.{scope}.{member}' if member else value}")
+            cpp.append(f"options.{_CPP[it.key].format(member or value)};")
+        elif it.key in ("session_config", "run_config"):
+            of = "options" if it.key == "session_config" else "run_options"
+            pairs = [f"{json.dumps(key)}, {json.dumps(str(item))}" for key, item in value.items()]
+            python += [f"{of}.add_{it.key}_entry({pair})" for pair in pairs]
+            cpp += [f"{of}.AddConfigEntry({pair});" for pair in pairs]
+        elif it.key == "custom_ops":
+            for name in value:
+                path = json.dumps(name) if is_library(name) else f"{name.replace('-', '_')}.get_library_path()"
+                python.append(f"options.register_custom_ops_library({path})")
+                cpp.append(f"options.RegisterCustomOpsLibrary({path.replace('.get_', '_').removesuffix('()')});")
+        elif it.key == "ep_options":
+            python.append(f"provider_options = {json.dumps(value)}")
+            pairs = [f"{{{json.dumps(key)}, {json.dumps(str(item))}}}" for key, item in value.items()]
+            cpp.append(f"std::unordered_map<std::string, std::string> provider_options{{{', '.join(pairs)}}};")
+    return python, cpp

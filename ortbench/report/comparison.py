@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ortbench.analysis.comparing.comparable import FORCED
 from ortbench.analysis.comparing.ratio import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, word
-from ortbench.analysis.comparing.rows import Row, in_both, only_in, rows
+from ortbench.analysis.comparing.rows import Row, in_both, rows
 from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.analysis.findings.finding import Finding, Weight
 from ortbench.analysis.outputs import called
 from ortbench.core import units
-from ortbench.core.safe_text import listed
 from ortbench.core.stats import SAMPLES_FOR, percentile
-from ortbench.facts.comparison import Best, bests, between_runs_facts, ep_facts, items_facts, lacking_facts, ratio_facts
+from ortbench.facts.comparison import (
+    Best,
+    alone_facts,
+    bests,
+    between_runs_facts,
+    ep_facts,
+    items_facts,
+    lacking_facts,
+    ratio_facts,
+    setting_facts,
+)
 from ortbench.facts.fact import Explanation, Fact
 from ortbench.facts.findings import placed, shown, superseded
+from ortbench.facts.sentences import phrase, sentence_of
 from ortbench.facts.several import FEW_RESULTS, mode_facts
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
-from ortbench.model.settings import OF_SESSION, typed
 from ortbench.report.costs import TITLE
 from ortbench.report.model import (
     BAD,
@@ -60,7 +67,6 @@ from ortbench.report.phrases import (
     said_once,
     warnings,
 )
-from ortbench.report.session_code import session_lines
 
 _MODE = Column("mode", Kind.NAME, KEY)
 _LATENCY = figure(LATENCY)
@@ -219,7 +225,7 @@ def build(
     same: float,
     in_order: bool,
     only: Selection = EVERYTHING,
-    remarks: Sequence[str] = (),
+    remarks: Sequence[Fact] = (),
     doubt_on: frozenset[Medium] = EVERYWHERE,
     explanation: Explanation | None = None,
     best: Sequence[Best] = (),
@@ -227,16 +233,16 @@ def build(
 ) -> Report:
     """The report of a comparison; see `tables`. `remarks` say what the results differ in; `doubt_on` media it says which figures
     are doubtful, where nothing else does; `explanation` is of the first two; `best` says which is best for what."""
-    figures, said, lacking = comparison or compare(results, names, same, only, best)
-    told = [remarked(it) for it in [*remarks, *only_in(results, names, only.modes)]]
-    notes = [*why_missing(results, names), *told]
+    figures, said, lacking, alone = comparison or compare(results, names, same, only, best)
+    settings = [Note(phrase(it)) for it in setting_facts(results, names, best)]
+    remarked = map(remark_note, [*remarks, *alone])
     sides = side_by_side(results, names, same, in_order, only, figures=figures)
     off = off_target(results, names)
     found, few = shown(said), shown(lacking)
     last: list[Block] = [
         *([Findings(found)] if found else []),
         *([Findings(few)] if few else []),
-        Notes([*setting_notes(results, names, best), *notes]),
+        Notes([*settings, *why_missing(results, names), *remarked]),
         HINT,
     ]
     before = [*([off] if off else ()), *doubt_part(results, names, doubt_on)]
@@ -248,6 +254,7 @@ class Comparison(NamedTuple):
     figures: list[Row]
     said: list[Fact]  # the fastest EP and the best configurations, else what differs, and each one's fastest modes
     lacking: list[Fact]
+    alone: list[Fact]  # what not all have
 
 
 def compare(
@@ -258,33 +265,13 @@ def compare(
     said = [*ep_facts(results), *(it.fact for it in best)] or ratio_facts(results, names, figures, same)
     said += [*items_facts(results, names, only.modes)]
     said += mode_facts(results, names) if len(results) <= FEW_RESULTS else []
-    return Comparison(figures, said, [*lacking_facts(results, names, figures), *between_runs_facts(results, figures)])
+    lacking = [*lacking_facts(results, names, figures), *between_runs_facts(results, figures)]
+    return Comparison(figures, said, lacking, [*alone_facts(results, names, only.modes)])
 
 
-def remarked(text: str) -> Note:
-    """What two results differ in; what makes them incomparable is to be borne in mind."""
-    return remark(text) if text.startswith(FORCED) else Note(text)
-
-
-def setting_notes(results: Sequence[Result], names: Sequence[str], found: Sequence[Best]) -> list[Note]:
-    """What sets each of the best configurations, where it is better than the first: the options of ortbench, and the lines of code."""
-    numbers = dict.fromkeys(it.number for it in found if it.number is not None)
-    notes = []
-    for number in numbers:
-        python, cpp = session_lines(results[number].target)
-        if python:
-            options = shlex.join(typed(OF_SESSION, results[number].target))
-            several = len({it.mode for it in found}) > 1
-            goals = dict.fromkeys(
-                f"{it.what} in {it.mode}" if several else it.what for it in found if it.number == number
-            )
-            to_set = f"To set {names[number]}, best for {listed(list(goals))} with these inputs,"
-            notes += [
-                Note(f"{to_set} on ortbench's command line: {options}"),
-                Note(f"The same in Python (options: onnxruntime.SessionOptions): {'; '.join(python)}"),
-                Note(f"The same in C++ (options: Ort::SessionOptions): {' '.join(cpp)}"),
-            ]
-    return notes
+def remark_note(fact: Fact) -> Note:
+    """What results differ in, or one has alone; what makes them incomparable is to be borne in mind."""
+    return Note(phrase(fact), *(("!", UNCLEAR) if sentence_of(fact).weight is Weight.DOUBT else ()))
 
 
 def build_alone(names: Sequence[str]) -> Report:

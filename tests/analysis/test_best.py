@@ -8,13 +8,13 @@ import pytest
 
 from ortbench.analysis.comparing.ratio import word
 from ortbench.analysis.comparing.rows import rows
-from ortbench.facts.comparison import best_of_models, bests, ep_facts, lacking_facts
-from ortbench.facts.sentences import sentence
+from ortbench.facts.comparison import best_of_models, bests, ep_facts, lacking_facts, setting_facts
+from ortbench.facts.sentences import phrase, sentence
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
-from ortbench.report.comparison import ratio_cells, setting_notes
-from ortbench.report.session_code import session_lines
+from ortbench.plan.next_command import session_lines
+from ortbench.report.comparison import ratio_cells
 from tests.expect import there
 from tests.results import US, measured, noise_of, result_of, steady
 
@@ -187,7 +187,7 @@ def test_what_to_paste_says_where() -> None:
     results = configurations(STEADY, FAST)
     results[1].target["intra_op_threads"] = 1
     results[1].target["cpu_mem_arena"] = False
-    assert [it.text for it in setting_notes(results, NAMES, bests(results, NAMES))] == [
+    assert [phrase(it) for it in setting_facts(results, NAMES, bests(results, NAMES))] == [
         "To set one, best for latency with these inputs, on ortbench's command line: --intra-op-threads 1 --no-cpu-mem-arena",
         "The same in Python (options: onnxruntime.SessionOptions): options.intra_op_num_threads = 1; options.enable_cpu_mem_arena = False",
         "The same in C++ (options: Ort::SessionOptions): options.SetIntraOpNumThreads(1); options.DisableCpuMemArena();",

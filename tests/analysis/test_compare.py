@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparing.comparable import changes, comparability, mismatches, sameness
+from ortbench.analysis.comparing.comparable import are_alike, changes, mismatches
 from ortbench.analysis.comparing.ratio import (
     RatioEstimate,
 )
-from ortbench.analysis.comparing.rows import Row, in_both, only_in, rows
+from ortbench.analysis.comparing.rows import Row, in_both, rows
 from ortbench.analysis.comparing.series import Selection
 from ortbench.core.errors import NotComparable
-from ortbench.facts.comparison import ratio_facts
-from ortbench.facts.sentences import sentence
+from ortbench.facts.comparison import alone_facts, ratio_facts, remark_facts
+from ortbench.facts.sentences import phrase, sentence
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from tests.expect import there
@@ -95,7 +95,7 @@ def test_changes() -> None:
     ]:
         sides = result_of(target__ep_library=one), result_of(target__ep_library=other)
         assert changes(*sides) == said
-        assert (sameness(*sides) is None) == (one != other)
+        assert are_alike(*sides) == (one == other)
     assert changes(result_of(), result_of(target__ep_library="a/ep.so")) == []
     assert changes(result_of(run_id="1"), result_of(run_id="2", environment__git_commit="abc")) == []
 
@@ -103,9 +103,7 @@ def test_changes() -> None:
 def test_sides_that_are_the_same_in_everything() -> None:
     """However the EP was asked for, and whatever its sync was found to cost."""
     again = result_of(target__ep_requested="some", target__policy="PREFER_GPU", target__sync={"cost_ns": 5})
-    assert sameness(result_of(target__ep_requested="auto"), again) == (
-        "nothing recorded differs between the two (model files with the same contents, same EP, options, versions, machine): differences are noise, or come from what is not recorded"
-    )
+    assert are_alike(result_of(target__ep_requested="auto"), again)
     cases: list[tuple[str, Any]] = [
         ("model__sha256", "b" * 64),
         ("target__ep", "OtherExecutionProvider"),
@@ -120,18 +118,18 @@ def test_sides_that_are_the_same_in_everything() -> None:
         ("environment__numpy", "2.0"),
     ]
     for path, value in cases:
-        assert sameness(result_of(), result_of(**{path: value})) is None
+        assert not are_alike(result_of(), result_of(**{path: value}))
 
 
 def test_comparability_is_refused_or_forced() -> None:
     results = [result_of(), result_of(target__opt_level="basic"), result_of(target__ep="B")]
     with pytest.raises(NotComparable, match=r"^a and c are not comparable: EP: SomeExecutionProvider and B .*--force"):
-        comparability(results, "abc", force=False)
-    assert comparability(results, "abc", force=True) == [
+        remark_facts(results, "abc", force=False)
+    assert [phrase(it) for it in remark_facts(results, "abc", force=True)] == [
         "what differs (a → b): optimisation: all → basic",
         "not comparable, forced: a and c: EP: SomeExecutionProvider and B",
     ]
-    assert comparability(results[:1], "a", force=False) == []
+    assert remark_facts(results[:1], "a", force=False) == []
 
 
 # A result of an earlier run
@@ -235,12 +233,16 @@ def test_rows_of_several_results() -> None:
     assert last.paired
 
 
+def alone_in(results: list[Result], names: str, of: list[str] | None = None) -> list[str]:
+    return [phrase(it) for it in alone_facts(results, names, of or [])]
+
+
 def test_modes_that_one_of_two_results_was_not_asked_for_are_named_and_have_no_row() -> None:
     times = {"cpu-tensors": 100, "device-tensors": 200, "pipelined": 300}
     pair = [result_of(*(of(mode, ns) for mode, ns in times.items())), result_of(of("cpu-tensors", 212))]
     assert [it.key.mode for it in in_both(pair, rows(pair))] == ["cpu-tensors"]
-    assert only_in(pair, "ab") == ["only a has: device-tensors, pipelined"]
-    assert only_in(pair[::-1], "ba", ["pipelined"]) == ["only a has: pipelined"]
+    assert alone_in(pair, "ab") == ["only a has: device-tensors, pipelined"]
+    assert alone_in(pair[::-1], "ba", ["pipelined"]) == ["only a has: pipelined"]
     (fact,) = ratio_facts(pair, ["a", "b"], rows(pair), 0.02)
     assert sentence(fact) == "b is slower than a with cpu-tensors: latency 2.12× (2.06–2.18)."
     same = [result_of(*(of(mode, ns) for mode, ns in times.items())) for _ in "ab"]
@@ -248,24 +250,24 @@ def test_modes_that_one_of_two_results_was_not_asked_for_are_named_and_have_no_r
         "b and a are the same within 5% with cpu-tensors, device-tensors, pipelined."
     ]
     tried = result_of(of("cpu-tensors", 100), Case("device-tensors", UNSUPPORTED, "no copies"))
-    assert only_in([pair[0], tried], "ab") == ["only a has: pipelined"]
+    assert alone_in([pair[0], tried], "ab") == ["only a has: pipelined"]
     apart = [pair[0], result_of(of("device-resident", 100))]
     assert in_both(apart, found := rows(apart)) == found
-    assert only_in(apart, "ab") == []
+    assert alone_in(apart, "ab") == []
     assert ratio_facts(apart, "ab", found, 0.02) == []
 
 
 def test_points_that_not_all_results_have_are_named() -> None:
     whole = sweep_result()
-    assert only_in([without(whole, 4), whole, without(whole, 1)], "abc") == [
+    assert alone_in([without(whole, 4), whole, without(whole, 1)], "abc") == [
         "only in a: batch=1", "only in b: batch=1; batch=4", "only in c: batch=4",
     ]  # fmt: skip
-    assert only_in([whole, whole], "ab") == only_in([result_of(), result_of()], "ab") == []
+    assert alone_in([whole, whole], "ab") == alone_in([result_of(), result_of()], "ab") == []
     fewer = serving()
     fewer.cases = [it for it in fewer.cases if it.point != {"concurrency": 8}]
-    assert only_in([fewer, serving()], "ab") == ["only in b: concurrency=8"]
+    assert alone_in([fewer, serving()], "ab") == ["only in b: concurrency=8"]
     # A set of real inputs that has other sizes now is another point: nothing is said of the two together.
     other = sweep_result()
     other.shapes[2].shape = {"batch": 5}
-    assert only_in([whole, other], "ab") == ["only in a: batch=4", "only in b: batch=4"]
+    assert alone_in([whole, other], "ab") == ["only in a: batch=4", "only in b: batch=4"]
     assert {row.key.point for row in rows([whole, other]) if row.since_first[1] is None} == {(("batch", 4),)}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparing.comparable import changes, mismatches, sameness
+from ortbench.analysis.comparing.comparable import are_alike, changes, mismatches
 from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.comparing.series import Selection, point_text
 from ortbench.facts.comparison import lacking_facts
@@ -111,8 +111,8 @@ def test_what_makes_them_incomparable(one: Result, other: Result, said: list[str
 )  # fmt: skip
 def test_what_else_differs(one: Result, other: Result, said: list[str]) -> None:
     assert changes(one, other) == said
-    assert (sameness(one, other) is None) == bool(said)
-    assert sameness(serving(), serving(seed=1)) is None
+    assert are_alike(one, other) != bool(said)
+    assert not are_alike(serving(), serving(seed=1))
 
 
 def shown(*results: Result, modes: tuple[str, ...] = (), metrics: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:

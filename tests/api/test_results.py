@@ -13,6 +13,7 @@ import ortbench
 from ortbench.api.commands import compare
 from ortbench.api.results import Result
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
+from ortbench.facts.fact import Fact
 from ortbench.features.bandwidth.api import Bandwidth
 from ortbench.features.gate.api import Verdict, gate
 from ortbench.features.gate.gates.verdict import Verdict as Stored
@@ -219,7 +220,9 @@ def test_stored_results_are_compared_and_gated_by_their_paths(tmp_path: Path) ->
 
 def test_a_verdict() -> None:
     checks = [Check("a", PASSED, "a is well", 1.0, 0.9, 1.1, 1.05, 9), Check("b", UNCLEAR, "b is open")]
-    found = Verdict.wrap(Stored([*two()], checks, ["a remark"], Path("there")))
+    found = Verdict.wrap(
+        Stored([*two()], checks, [Fact("gate-change", "one", "", {"changes": ["EP: a → b"]})], Path("there"))
+    )
     assert (found.word, found.code, found.passed) == ("cannot tell", 4, False)
     assert [result.folder for result in found.results] == [Path("there/candidate"), Path("there/baseline")]
     frame = found.frame()

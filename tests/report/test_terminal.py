@@ -22,6 +22,7 @@ from rich.cells import cell_len
 from ortbench.core.errors import DONE, REGRESSION
 from ortbench.facts.checks import FAILED as CHECK_FAILED
 from ortbench.facts.checks import PASSED, UNCLEAR, Check
+from ortbench.facts.fact import Fact
 from ortbench.features.devices.report import print_devices
 from ortbench.features.gate import report as gate
 from ortbench.features.gate.gates.verdict import Verdict
@@ -327,7 +328,11 @@ def with_nodes() -> Result:
 def extreme_verdict() -> Verdict:
     text = "device-resident latency median, candidate to baseline: ×0.00987 (0.00982 to 0.0101, 20 rounds)"
     checks = [Check(verdict, verdict, text) for verdict in (PASSED, UNCLEAR, CHECK_FAILED)]
-    return Verdict([extreme(), extreme()], checks, ["EP options: none → " + "a=b, " * 30])
+    return Verdict(
+        [extreme(), extreme()],
+        checks,
+        [Fact("gate-change", "one", "", {"changes": ["EP options: none → " + "a=b, " * 30]})],
+    )
 
 
 def extreme_summary() -> list[record.Record]:

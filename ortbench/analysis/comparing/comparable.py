@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ortbench.analysis.variables import differing_variables
-from ortbench.core.errors import NotComparable
 from ortbench.core.features import part_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.result import OK, Result
@@ -22,7 +21,7 @@ def mismatches(one: Result, other: Result) -> list[str]:
 def unlike(one: Result, other: Result) -> list[Difference]:
     """The same as data."""
     if one.setup.get("run_id") is not None and one.setup.get("run_id") == other.setup.get("run_id"):
-        return []  # two sides of one run, taken to be compared
+        return []  # two configurations of one run, taken to be compared
     return differences(one, other)
 
 
@@ -30,7 +29,6 @@ Traits = dict[str, object]  # what something was measured on
 Difference = tuple[str, object, object]  # what differs, and what it is in one and in the other
 
 MODEL = "model"
-FORCED = "not comparable, forced: "  # how what makes two incomparable begins, where it was forced
 OF_EP = ("EP", "device")  # those of the EP, which can be compared with another one on the same machine
 
 
@@ -41,7 +39,7 @@ def apart(difference: Difference) -> str:
 
 
 def differences(one: Result, other: Result) -> list[Difference]:
-    """In what two results were not measured on the same thing, two sides of one run too."""
+    """In what two results were not measured on the same thing, two configurations of one run too."""
     found: list[Difference] = []
     if one.model["sha256"] != other.model["sha256"] and not _are_of_stages(one, other):
         found = [(MODEL, _model(one), _model(other))]
@@ -131,22 +129,6 @@ def short(value: Any) -> str:
     return str(value)
 
 
-def comparability(results: Sequence[Result], names: Sequence[str], force: bool) -> list[str]:
-    """What differs between the first result and each other one, in sentences; `NotComparable` unless they are or it is forced."""
-    remarks = []
-    for name, result in zip(names[1:], results[1:], strict=True):
-        differences = mismatches(results[0], result)
-        if differences and not force:
-            found = "; ".join(differences)
-            raise NotComparable(f"{names[0]} and {name} are not comparable: {found} (--force compares them anyway)")
-        remarks += [f"{FORCED}{names[0]} and {name}: {'; '.join(differences)}"] if differences else []
-        changed = changes(results[0], result)
-        remarks += [f"what differs ({names[0]} → {name}): {'; '.join(changed)}"] if changed else []
-        if not differences and (same := sameness(results[0], result)) is not None:
-            remarks.append(f"{names[0]} and {name}: {same}")
-    return remarks
-
-
 def changes(one: Result, other: Result) -> list[str]:
     """What differs between two results that may be compared all the same: versions and settings, in words."""
     mine, theirs = (_recorded(it, _are_of_stages(one, other)) for it in (one, other))
@@ -203,12 +185,12 @@ _OF_THE_RUN = ("ep_requested", "policy", "sync")  # of a target: how it was aske
 _OF_THE_MOMENT = ("load_average", "gpus", "gpu_readings")  # of an environment: what it was like when it was measured
 
 
-def sameness(one: Result, other: Result) -> str | None:
-    """That two results, or two sides of a run, differ in nothing that was recorded, as a sentence; None where something does.
+def are_alike(one: Result, other: Result) -> bool:
+    """Whether two results, or two configurations of a run, differ in nothing that was recorded.
 
-    What differs then is chance, which is what one may want to see; or one side is not what it was meant to be.
+    What differs then is chance, which is what one may want to see; or one of them is not what it was meant to be.
     """
-    sides = [
+    recorded = [
         (
             result.model["sha256"],
             result.model["inputs"],
@@ -221,9 +203,7 @@ def sameness(one: Result, other: Result) -> str | None:
         )
         for result in (one, other)
     ]
-    if sides[0] != sides[1] or changes(one, other):
-        return None
-    return "nothing recorded differs between the two (model files with the same contents, same EP, options, versions, machine): differences are noise, or come from what is not recorded"
+    return recorded[0] == recorded[1] and not changes(one, other)
 
 
 def depths_of(result: Result) -> dict[str, int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.comparable import sameness
+from ortbench.analysis.comparing.comparable import are_alike
 from ortbench.analysis.comparing.pairs import PARTS, duration_s
 from ortbench.analysis.comparing.ratio import COSTS, RatioEstimate, Spread, are_one_run, compare_series, spread_of
 from ortbench.analysis.comparing.series import (
@@ -78,7 +78,7 @@ def repeated_runs(results: Sequence[Result]) -> list[list[int]]:
     """The numbers of results that are runs of one configuration, of each that was run several times."""
     groups: list[list[int]] = []
     for number, result in enumerate(results):
-        alike = (it for it in groups if sameness(results[it[0]], result) is not None)
+        alike = (it for it in groups if are_alike(results[it[0]], result))
         if (group := next(alike, None)) is None:
             groups.append([number])
         elif not any(are_one_run(results[it], result) or results[it].created == result.created for it in group):
@@ -106,11 +106,11 @@ def _row(results: Sequence[Result], key: Key, found: Sequence[Series | None], re
 
 def in_both(results: Sequence[Result], found: Sequence[Row]) -> list[Row]:
     """The rows of two results without those of modes that one was not asked for; all of others."""
-    alone = {it for own in _modes_alone(results) for it in own}
+    alone = {it for own in modes_alone(results) for it in own}
     return [it for it in found if it.key.mode not in alone]
 
 
-def _modes_alone(results: Sequence[Result]) -> list[list[str]]:
+def modes_alone(results: Sequence[Result]) -> list[list[str]]:
     """Of two results that have modes in common those that only one was asked for, of each; of others none."""
     modes = [dict.fromkeys(case.mode for case in result.cases) for result in results]
     if len(modes) != 2 or modes[0].keys().isdisjoint(modes[1]):
@@ -118,17 +118,14 @@ def _modes_alone(results: Sequence[Result]) -> list[list[str]]:
     return [[it for it in own if it not in other] for own, other in (modes, modes[::-1])]
 
 
-def only_in(results: Sequence[Result], names: Sequence[str], of: Collection[str] = ()) -> list[str]:
-    """The modes, `of` some or all, that only one of two results was asked for, and the points that not all have, in sentences."""
-    alone = [[it for it in own if not of or it in of] for own in _modes_alone(results)]
-    said = [f"only {name} has: {', '.join(own)}" for name, own in zip(names, alone, strict=True) if own]
+def points_alone(results: Sequence[Result]) -> list[list[str]]:
+    """The points of each of several results that not all have."""
     found = [dict.fromkeys(tuple(case.point.items()) for case in result.cases if case.point) for result in results]
     points = [{point: sizes_at(result, point) for point in own} for own, result in zip(found, results, strict=True)]
-    more = [
+    return [
         [point_text(it) for it, sizes in own.items() if not all(other.get(it) == sizes for other in points)]
         for own in points
     ]
-    return said + [f"only in {name}: {'; '.join(own)}" for name, own in zip(names, more, strict=True) if own]
 
 
 def lacking(results: Sequence[Result], found: Sequence[Row]) -> dict[int, tuple[int, str]] | None:

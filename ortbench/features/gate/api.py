@@ -98,7 +98,7 @@ class Verdict(stored_verdict.Verdict):
         )
         places = places if len(places) == len(found.results) else [None] * len(found.results)
         results = [Result.wrap(result, place) for result, place in zip(found.results, places, strict=True)]
-        return cls(results, found.checks, found.remarks, folder, found.alike, found.why)
+        return cls(results, found.checks, found.differences, folder, found.alike, found.why)
 
     @property
     def passed(self) -> bool:

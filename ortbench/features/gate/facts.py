@@ -37,6 +37,10 @@ SENTENCES = {
     ("gate", "not-confirmed"): Sentence("cannot tell, the regression could not be measured again: {why}.", "run the gate again", _ANSWER, "unclear", "gates"),
     ("gate", "noisy"): Sentence("cannot tell, too noisy for a verdict: give a longer --duration or --wait-quiet 60s.", WAIT, _ANSWER, "unclear", "gates"),
     ("gate", "noisy-stored"): Sentence("cannot tell, too noisy for a verdict: measure both sides in turns, with --model and --baseline-model.", "a live gate", _ANSWER, "unclear", "gates"),
+    # what differs between the two
+    ("gate-change", "one"): Sentence("baseline → candidate: {changes:all}.", "nothing, if it is what you compare", _DETAIL, "", "gates"),
+    ("gate-change", "none"): Sentence("nothing recorded differs between the two (model files with the same contents, same EP, options, versions, machine): differences are noise, or come from what is not recorded.", "check that you compare what you meant to", _DETAIL, "", "gates"),
+    ("nodes-unknown", "failed"): Sentence("which nodes make the difference is not known: {why}.", "see the reason", _DETAIL, "", "why"),
     # checks of a gate, each with its figures and its limit
     ("check-mode", "works"): Sentence("mode {what} works.", "nothing", _DETAIL, "good", "gates"),
     ("check-mode", "missing"): Sentence("mode {what} was not measured.", "measure it: --mode", _ANSWER, "bad", "gates"),

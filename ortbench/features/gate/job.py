@@ -15,11 +15,10 @@ from typing import Any
 
 from ortbench.analysis.comparing.comparable import (
     apart,
+    are_alike,
     changes,
-    comparability,
     different_stages,
     mismatches,
-    sameness,
     short,
 )
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, verdict_of
@@ -28,6 +27,8 @@ from ortbench.core.features import candidates, features, is_there, part_of
 from ortbench.core.files import ModelFiles, make_folder, write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.facts.checks import FAILED, UNCLEAR, Check
+from ortbench.facts.comparison import remark_facts
+from ortbench.facts.fact import Fact
 from ortbench.features.gate.gates.checks import check_alone, refuse_others, refuse_unchecked
 from ortbench.features.gate.gates.live import LiveGate
 from ortbench.features.gate.gates.stored import check_stored
@@ -178,15 +179,15 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
     """
     if baseline is None:
         return Verdict([result], check_alone(result, limits))
-    remarks = comparability([baseline, result], NAMES[::-1], force)
+    differences = remark_facts([baseline, result], NAMES[::-1], force)
     checks = [*check_stored(result, baseline, limits), *check_alone(result, limits)]
-    alike = not mismatches(baseline, result) and sameness(baseline, result) is not None
+    alike = not mismatches(baseline, result) and are_alike(baseline, result)
     found = None
     if why:
         from ortbench.features.why.report import explain_results
 
         found = explain_results([baseline, result], limits.modes)
-    return Verdict([result, baseline], checks, remarks, alike=alike, why=found)
+    return Verdict([result, baseline], checks, differences, alike=alike, why=found)
 
 
 def gate_live(
@@ -198,7 +199,7 @@ def gate_live(
     if outcome is None:
         return None
     results, checks = outcome.results, outcome.checks
-    remarks, alike = _remarks(asked.plans, results) if results[1:] else ([], False)
+    differences, alike = _differences(asked.plans, results) if results[1:] else ([], False)
     folder = outcome.folders[0] if outcome.folders else None
     if folder is not None and results[1:]:
         folder = folder.parent
@@ -209,7 +210,7 @@ def gate_live(
             return None
         checks, not_confirmed = again
     slower = [it.mode for it in checks if it.verdict == FAILED and it.name in outcome.regressions and it.mode]
-    verdict = Verdict(results, checks, remarks, folder, alike, not_confirmed=not_confirmed)
+    verdict = Verdict(results, checks, differences, folder, alike, not_confirmed=not_confirmed)
     can_tell = bool(results[1:]) and kind_of(results[0].kind).times_nodes and not verdict.failed
     if can_tell and (bool(slower) if asked.why is None else asked.why):
         verdict = _explained(verdict, asked, outcome, slower, quiet, observer)
@@ -244,7 +245,9 @@ def _explained(
             outcome.check_models()
     except (OrtbenchError, OSError, KeyboardInterrupt) as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        return replace(verdict, remarks=[*verdict.remarks, f"which nodes make the difference is not known: {reason}"])
+        return replace(
+            verdict, differences=[*verdict.differences, Fact("nodes-unknown", "failed", "", {"why": reason})]
+        )
     for result, folder in zip(verdict.results, outcome.folders, strict=False):
         result_saver(folder)(result)
         write_run(result, folder)
@@ -297,8 +300,8 @@ def _measure_again(
     return None if again is None else (confirmed(outcome.checks, outcome.regressions, again.checks), "")
 
 
-def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str], bool]:
-    """What differs between the sides of a live gate, in sentences; that nothing does, if so, and whether it is so."""
+def _differences(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[Fact], bool]:
+    """What differs between the two of a live gate; that nothing does, if so, and whether it is so."""
     candidate, baseline = results
     inputs = [
         f"{it.flag}: {short(getattr(plans[1].inputs, name))} → {short(getattr(plans[0].inputs, name))}"
@@ -306,9 +309,10 @@ def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[str
         if getattr(plans[1].inputs, name) != getattr(plans[0].inputs, name)
     ]
     inputs += map(apart, different_stages(baseline, candidate))
-    if not inputs and (same := sameness(baseline, candidate)) is not None:
-        return [same], True
-    return [f"baseline → candidate: {change}" for change in [*inputs, *changes(baseline, candidate)]], False
+    if not inputs and are_alike(baseline, candidate):
+        return [Fact("gate-change", "none")], True
+    every = [*inputs, *changes(baseline, candidate)]
+    return [Fact("gate-change", "one", "", {"changes": [it]}) for it in every], False
 
 
 def check_stored_result(result: Path, asked: AskedGate, wanted: OutputOptions) -> int:

@@ -9,13 +9,14 @@ from ortbench.analysis.comparing.series import Point
 from ortbench.core.safe_text import capitalized
 from ortbench.facts.checks import FAILED, PASSED, Check
 from ortbench.facts.checks import UNCLEAR as UNDECIDED
+from ortbench.facts.comparison import is_repeated
 from ortbench.features.gate.gates.verdict import Verdict, overall
 from ortbench.model.metrics import Figure, figure
 from ortbench.report.comparison import (
     head_of,
     off_target,
     placed_and_warned,
-    remarked,
+    remark_note,
     side_by_side,
     title,
     why_missing,
@@ -49,7 +50,7 @@ from ortbench.report.noise import noise_part
 from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.screens.brief import brief
 
-_CHANGED = "baseline → candidate"
+_CHANGES = (("gate-change", "one"), ("comparability", "changed"))
 
 _SIGNS = {PASSED: ("✓", GOOD), FAILED: ("✗", BAD), UNDECIDED: ("?", UNCLEAR)}
 
@@ -102,8 +103,8 @@ def _ending(verdict: Verdict) -> tuple[Conclusion, SavedIn]:
 def verdict_report(verdict: Verdict) -> Report:
     """The verdict and its checks alone, which stand first on a page."""
     said = [] if verdict.sentence == verdict.word else [Note(capitalized(verdict.sentence))]
-    own = [it for it in _remarks(verdict) if _CHANGED not in it.text]  # changes stand beside the results
-    return Report(f"Gate: {verdict.word}", [[Notes([*said, *_in_words(verdict), *own])]])
+    own = [it for it in verdict.differences if it.key not in _CHANGES]  # changes stand beside the results
+    return Report(f"Gate: {verdict.word}", [[Notes([*said, *_in_words(verdict), *map(remark_note, own)])]])
 
 
 def _told(verdict: Verdict) -> list[Note]:
@@ -130,9 +131,8 @@ def _warnings(verdict: Verdict) -> list[Note]:
 
 def _remarks(verdict: Verdict) -> list[Note]:
     """What differs between the sides, unless it is said below, or that nothing does."""
-    below = () if verdict.why is None else tuple(verdict.why.others)
-    told = [text for text in verdict.remarks if not text.endswith(below)]
-    return [remarked(text) for text in told]
+    below = () if verdict.why is None else verdict.why.others
+    return [remark_note(it) for it in verdict.differences if not is_repeated(it, below)]
 
 
 # The default screen
@@ -154,7 +154,7 @@ def gate_screen(verdict: Verdict) -> Report:
     table = Table(_COLUMNS, tuple(_row(it, found) for it in compared))
     answer = verdict.why.parts[0] if verdict.why else ()
     why = [note for it in answer if isinstance(it, Notes) for note in it.notes]
-    notes = [*why, *rest, *why_missing(results, names), *map(remarked, verdict.remarks), *_warnings(verdict)]
+    notes = [*why, *rest, *why_missing(results, names), *map(remark_note, verdict.differences), *_warnings(verdict)]
     off = off_target(results, names)
     return brief(
         Report(

@@ -217,7 +217,7 @@ class LiveLoadGate(Gate):
         check = self._sequential.check(ratio_test)
         if key.figure.metric == LATENCY and (is_full(one) or is_full(base)):
             verdict, fact = queue_fact(ratio_test.name, key, one, base)
-            return ratio_test.unclear().but(fact, verdict=verdict)
+            return ratio_test.unclear().with_fact(fact, verdict=verdict)
         if check.low is not None or check.rounds is None:
             return check
         fact = Fact("check-rounds", "needed", key.mode, {"needed": self.takes})

@@ -388,7 +388,7 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
     from ortbench.facts.findings import shown
     from ortbench.facts.sentences import sentence
     from ortbench.features.tune.report import left_out
-    from ortbench.report.session_code import session_lines
+    from ortbench.plan.next_command import session_lines
 
     for it in bests(done.results, done.names):
         name = None if it.number is None else done.names[it.number]

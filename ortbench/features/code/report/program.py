@@ -23,8 +23,8 @@ from ortbench.features.code.report import literals
 from ortbench.features.code.report.literals import by_step, dtype, random_array, shape_by_step
 from ortbench.model import kinds, modes
 from ortbench.model.protocol import Opened, Prepared
+from ortbench.plan.next_command import LEVELS
 from ortbench.plan.plan import Plan
-from ortbench.report.session_code import LEVELS
 
 if TYPE_CHECKING:
     from ortbench.features.loop.model import OpenedLoop

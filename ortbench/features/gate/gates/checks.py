@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ortbench.analysis.memory import DEVICE, KEY, computes_on_host, figure, why_unknown
@@ -175,16 +174,16 @@ def check_ratio_test(result: Result, sequential: SequentialTests, ratio_test: Ra
     is_share = ratio_test.metric == "copy_share"
     if is_share and result.target["memory"]["kind"] == "host":
         fact = Fact("check-copies", "host", CPU, {"ep": result.target["ep"]})
-        return ratio_test.unclear().but(fact, verdict=PASSED, limit=None)
+        return ratio_test.unclear().with_fact(fact, verdict=PASSED, limit=None)
     if is_share and (handed := handing_on(result)) is not None and handed.verdict == HANDED_ON:
-        return ratio_test.unclear().but(Fact("check-copies", "passed", CPU), verdict=PASSED, limit=None)
+        return ratio_test.unclear().with_fact(Fact("check-copies", "passed", CPU), verdict=PASSED, limit=None)
     for mode in (ratio_test.over.mode, ratio_test.under.mode):
         case = next((case for case in result.cases if case.mode == mode), None)
         if case is None:
             measured = ", ".join(case.mode for case in result.cases)
             raise BadInput(f"{ratio_test.name}: needs mode {mode}, which was not measured; measured: {measured}")
         if case.status != OK:
-            return ratio_test.unclear().but(status_fact(case, f"{ratio_test.what}: {mode}"), verdict=FAILED)
+            return ratio_test.unclear().with_fact(status_fact(case, f"{ratio_test.what}: {mode}"), verdict=FAILED)
     check = sequential.check(ratio_test)
     return with_remedy(_as_share(check) if is_share else check, result, sequential.takes)
 
@@ -202,16 +201,14 @@ def _as_share(check: Check) -> Check:
     assert check.limit is not None
     values: Values = {"most": share(1 - check.limit)}
     if check.ratio is None:
-        return check.but(Fact("check-copies", "missing", CPU, values), verdict=UNCLEAR, limit=1 - check.limit)
+        return check.with_fact(Fact("check-copies", "missing", CPU, values), verdict=UNCLEAR, limit=1 - check.limit)
     low, high = (None if it is None else 1 - it for it in (check.high, check.low))
     ends = None if low is None or high is None else (max(0.0, low), max(0.0, high))
     values |= {"share": share(max(0.0, 1 - check.ratio), derived=True)._replace(ci95=ends), "confidence": CONFIDENCE}
     values["rounds"] = check.rounds or 0
     fact = Fact("check-copies", "share" if ends else "few-rounds", CPU, values)
-    made = check.but(fact, ratio=1 - check.ratio, low=low, high=high, limit=1 - check.limit)
-    if check.doubt is None:
-        return made
-    return replace(made, text=f"{made.text}; {check.doubt}", findings=[*made.findings, *check.findings[1:]])
+    made = check.with_fact(fact, ratio=1 - check.ratio, low=low, high=high, limit=1 - check.limit)
+    return made if check.doubt is None else made.and_sentence(check.doubt, check.findings[1:])
 
 
 def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
@@ -257,6 +254,6 @@ def without_doubtful(checks: Sequence[Check], *results: Result) -> list[Check]:
         return [*checks]
     untold: dict[str, Any] = {"verdict": UNCLEAR, **dict.fromkeys(("ratio", "low", "high", "rounds", "doubt"))}
     return [
-        it if it.limit is None else it.but(Fact("check-doubt", "outputs", "", {"what": it.name}), **untold)
+        it if it.limit is None else it.with_fact(Fact("check-doubt", "outputs", "", {"what": it.name}), **untold)
         for it in checks
     ]

@@ -28,7 +28,7 @@ AGAIN = "again"  # the folder of what was measured once more
 class Verdict:
     results: Sequence[Result]  # of the candidate and, where there is one, of the baseline
     checks: Sequence[Check]  # what was checked
-    remarks: Sequence[str] = ()  # what differs between the two, in sentences
+    differences: Sequence[Fact] = ()  # what differs between the two
     folder: Path | None = None  # where it was saved, if it was
     alike: bool = False  # nothing that was recorded differs between the two, as its remark says
     why: Explanation | None = None  # what makes the candidate slower, where that was looked for
@@ -37,6 +37,11 @@ class Verdict:
     @property
     def names(self) -> tuple[str, ...]:
         return NAMES[: len(self.results)]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What differs between the two, in sentences."""
+        return [*map(phrase, self.differences)]
 
     @property
     def failed(self) -> list[str]:
@@ -89,7 +94,7 @@ def overall(checks: Sequence[Check]) -> str:
 def facts_of(verdict: Verdict) -> list[Fact]:
     """What a gate says: its verdict, what makes the candidate slower, and what was wrong with the machine."""
     why = verdict.why
-    return [verdict.fact, *(why.facts if why else ()), *noise_facts(verdict.results[0])]
+    return [verdict.fact, *(why.facts if why else ()), *noise_facts(verdict.results[0]), *verdict.differences]
 
 
 def verdict_json(verdict: Verdict) -> str:
@@ -97,9 +102,9 @@ def verdict_json(verdict: Verdict) -> str:
     data: dict[str, Any] = {
         "verdict": verdict.word,
         "exit_code": verdict.code,
-        "checks": [asdict(check) for check in verdict.checks],
+        "checks": [asdict(it) for it in verdict.checks],
         "not_measured": verdict.failed,
-        "remarks": list(verdict.remarks),
+        "remarks": verdict.remarks,
         "findings": [record(it) for it in facts_of(verdict)],
     }
     for name, result in zip(verdict.names, verdict.results, strict=True):

@@ -27,14 +27,15 @@ from ortbench.facts.comparison import (
     items_facts,
     lacking_facts,
     ratio_facts,
+    setting_facts,
 )
 from ortbench.facts.findings import shown
 from ortbench.facts.run import copy_share
+from ortbench.facts.sentences import phrase
 from ortbench.facts.several import FEW_RESULTS, mode_facts
 from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, drawn, sections
 from ortbench.model.result import Result
 from ortbench.report import model
-from ortbench.report.comparison import setting_notes
 from ortbench.report.comparison import tables as side_by_side
 from ortbench.report.outputs import doubt_part, outputs_part
 from ortbench.report.phrases import heading
@@ -66,7 +67,7 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
     said[:0] = shown([*told, *items_facts(results, names)])
     if len(groups) > 1:
         said.append(model.Note(_why_apart(results, groups)))
-    said += setting_notes(results, names, best)
+    said += [model.Note(phrase(it)) for it in setting_facts(results, names, best)]
     pictures = _charts(results, names, len(groups) > 1)
     of_kind = part_of(results[0].kind, "report", "overview_table")
     if of_kind and len({result.kind for result in results}) == 1:

@@ -13,8 +13,8 @@ from ortbench.core.stats import sign_test_interval
 from ortbench.features.watch.analysis import Change, WatchedSession
 from ortbench.measure.noise import Meter
 from ortbench.measure.process import Client
+from ortbench.plan.next_command import LEVELS
 from ortbench.plan.plan_builder import plan_of
-from ortbench.report.session_code import LEVELS
 
 MOST, BUDGET_S, EACH_S = 3, 12.0, 4.0  # sessions unless all are wanted; for all calls; for those of a change
 _LEVELS = {value: name for name, value in LEVELS.items()}
