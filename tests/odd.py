@@ -10,7 +10,7 @@ import numpy as np
 
 from ortbench.analysis.derive import derive
 from ortbench.core.stats import Value, summarise
-from ortbench.features.load.analysis.points import load_cases
+from ortbench.features.load.analysis import load_cases
 from ortbench.features.page.report import parts
 from ortbench.features.page.report.page import build_page
 from ortbench.model.modes import MODES

@@ -18,7 +18,7 @@ from ortbench.facts.fact import Fact, Quantity
 from ortbench.facts.findings import facts_of, findings
 from ortbench.features.bandwidth.analysis import copies, fail, put_samples
 from ortbench.features.chain.model import ChainLink, ChainStage
-from ortbench.features.load.analysis.points import knees, load_cases, put_scaling
+from ortbench.features.load.analysis import knees, load_cases, put_scaling
 from ortbench.features.load.model import SloRate
 from ortbench.features.loop.analysis import put_figures as put_steps
 from ortbench.features.loop.model import Generation, Loop

@@ -185,7 +185,7 @@ def test_a_run_loads_nothing_that_only_readers_of_files_and_loads_need(tmp_path:
         "scipy",
         "matplotlib",
         "ortbench.features.load.measure.schedule",
-        "ortbench.features.load.analysis.samples_file",
+        "ortbench.features.load.analysis.samples",
     }
     assert loaded_by_commands([command], heavy) == {" ".join(command): ""}
 

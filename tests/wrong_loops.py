@@ -13,11 +13,10 @@ import onnx
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.features.loop.plan import Steps
-from ortbench.features.loop.worker import data
+from ortbench.features.loop.worker import CpuLoop, HostAccessibleLoop, ResidentLoop, SharedLoop, data
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.bound import BoundLoop, State
 from ortbench.features.loop.worker.data import LoopData
-from ortbench.features.loop.worker.modes import CpuLoop, HostAccessibleLoop, ResidentLoop, SharedLoop
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session

@@ -14,7 +14,7 @@ from ortbench.analysis.comparing.rows import rows
 from ortbench.analysis.comparing.series import Selection, point_text
 from ortbench.facts.comparison import lacking_facts
 from ortbench.facts.sentences import sentence
-from ortbench.features.load.analysis.points import load_cases
+from ortbench.features.load.analysis import load_cases
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Result
 from ortbench.model.result_file import save

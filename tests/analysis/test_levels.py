@@ -12,7 +12,7 @@ import pytest
 from ortbench.analysis.comparing.verdict import quotient
 from ortbench.analysis.point_blocks import interval, is_full, rate_of
 from ortbench.core.stats import Value
-from ortbench.features.load.analysis.points import (
+from ortbench.features.load.analysis import (
     CONCURRENCY,
     RATE,
     LoadPoint,

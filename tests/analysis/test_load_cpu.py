@@ -15,8 +15,8 @@ from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of
 from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.load.analysis import LoadPoint
 from ortbench.features.load.analysis.blocks import Block, CpuPart, OpenLoopBlock, cpu_marks, cpu_of, cpu_parts
-from ortbench.features.load.analysis.points import LoadPoint
 from ortbench.features.load.analysis.samples import LoadSamples, case_of
 from ortbench.features.load.gates import LiveLoadGate
 from ortbench.model.metric_names import parse_metric

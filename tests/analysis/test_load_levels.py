@@ -12,8 +12,8 @@ import pytest
 from ortbench.analysis.latency_bounds import LEAST
 from ortbench.analysis.point_blocks import interval
 from ortbench.core.stats import summarise
+from ortbench.features.load.analysis import LoadPoint, meets, meets_by_figures, times_longer
 from ortbench.features.load.analysis.blocks import LATE_NS, Block, ClosedLoopBlock, OpenLoopBlock
-from ortbench.features.load.analysis.points import LoadPoint, meets, meets_by_figures, times_longer
 from ortbench.features.load.analysis.samples import LoadSamples, case_of, figures_of_blocks
 from tests.expect import there
 from tests.queues import MS, served, steady

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ortbench.features.load.analysis.points import LoadPoint, meets, meets_by_figures, times_longer
-from ortbench.features.load.analysis.queueing import poisson_arrivals
-from ortbench.features.load.analysis.rate_search import REPEATS, RESOLUTION, TRIES, Found, Search
+from ortbench.features.load.analysis import LoadPoint, meets, meets_by_figures, times_longer
+from ortbench.features.load.analysis.queueing import REPEATS, RESOLUTION, TRIES, Found, Search, poisson_arrivals
 from ortbench.features.load.analysis.samples import LoadSamples, case_of
 from tests.expect import there
 from tests.queues import MS, served, steady

@@ -23,7 +23,7 @@ import ortbench
 from ortbench.api import running
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.files import not_written, note
-from ortbench.features.load.analysis.points import load_cases
+from ortbench.features.load.analysis import load_cases
 from ortbench.features.loop.plan import Steps
 from ortbench.jobs import run as run_job
 from ortbench.jobs.measuring import Measured

@@ -9,7 +9,7 @@ import pytest
 
 from ortbench.facts.findings import headline
 from ortbench.facts.sentences import sentence
-from ortbench.features.load.analysis.points import slo_text
+from ortbench.features.load.analysis import slo_text
 from ortbench.model.result import Case, Result
 from tests.expect import there
 from tests.results import (

@@ -14,7 +14,7 @@ from ortbench.features.gate.gates.stored import check_stored
 from ortbench.features.gate.gates.verdict import confirmed
 from ortbench.features.gate.job import gate_stored
 from ortbench.features.gate.plan import Limits, limits_of
-from ortbench.features.load.analysis.points import (
+from ortbench.features.load.analysis import (
     CONCURRENCY,
     RATE,
     LoadPoint,

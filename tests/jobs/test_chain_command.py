@@ -337,7 +337,7 @@ def test_an_ep_that_fails_in_a_stage_is_said_with_it(tmp_path: Path, library: Pa
 
 def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage that takes memory of its own in place of what the one before it left there."""
-    from ortbench.features.chain.worker import opening as chain_opening
+    from ortbench.features.chain import worker as chain_worker
     from ortbench.features.loop.worker.bound import BoundLoop, LinkedValue
     from ortbench.worker import measuring
     from ortbench.worker.state import State
@@ -350,7 +350,7 @@ def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     plan = plan_of(write(tmp_path, defaults("cpu") + STAGES + BETWEEN), os.environ, {})
     state = State()
-    chain_opening.open_chain(state, **json.loads(json.dumps(plan.worker_request())))
+    chain_worker.open_chain(state, **json.loads(json.dumps(plan.worker_request())))
     measuring.prepare(state, "device-resident", 1)
     monkeypatch.setattr(BoundLoop, "link_value", other)
     with pytest.raises(WrongOutputs, match=r"^96 of 96 values of output middle\.aside of step 1 differ"):

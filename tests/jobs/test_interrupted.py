@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.features.load.analysis.points import has_figures, load_cases
+from ortbench.features.load.analysis import has_figures, load_cases
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from tests.conftest import MODELS, Ran, command

@@ -16,7 +16,7 @@ from ortbench.analysis.point_blocks import latency_of
 from ortbench.core.processes import DOMAIN
 from ortbench.core.stats import of_processes
 from ortbench.facts.sentences import sentence
-from ortbench.features.load.analysis.points import load_cases, load_point_of
+from ortbench.features.load.analysis import load_cases, load_point_of
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from tests import nvtx

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import CANNOT_TELL, DONE
-from ortbench.features.load.analysis.points import load_cases
+from ortbench.features.load.analysis import load_cases
 from ortbench.model.result_file import load
 from tests.conftest import MODELS, Ran, ortbench
 

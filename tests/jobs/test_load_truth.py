@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ortbench.facts.findings import facts_of
+from ortbench.features.load.analysis import load_cases, load_point_of
 from ortbench.features.load.analysis.blocks import OpenLoopBlock
-from ortbench.features.load.analysis.points import load_cases, load_point_of
 from ortbench.features.load.analysis.queueing import cycle_interval
 from ortbench.model.result import Case, Result
 from tests.conftest import MODELS

@@ -347,7 +347,7 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.plan.target import Inputs, Target
 from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker import data
-from ortbench.features.loop.worker.modes import make_loop
+from ortbench.features.loop.worker import make_loop
 from ortbench.worker.session import providers, session
 
 path, ep = sys.argv[1:]

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.features.load.analysis import LoadPoint, read_samples
 from ortbench.features.load.analysis.blocks import ClosedLoopBlock
-from ortbench.features.load.analysis.points import LoadPoint
-from ortbench.features.load.analysis.samples import LoadSamples
-from ortbench.features.load.analysis.samples_file import FILE_NAME, read, write
+from ortbench.features.load.analysis.samples import LoadSamples, write_samples
 from ortbench.features.load.measure.client_pool import LockWatch
+from ortbench.features.load.model import KIND
 from ortbench.model.protocol import pack, unpack
 from tests.queues import MS, served, steady
 
@@ -69,8 +69,8 @@ def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:
     burst = ClosedLoopBlock([ends - MS, ends - MS], [ends, ends], 3 * MS, cpu_ns=0, wall_ns=1, round=5)
     closed = LoadSamples("cpu-tensors", LoadPoint("concurrency", 2), blocks=[burst])
     opened = LoadSamples("cpu-tensors", LoadPoint("rate", 9.0), blocks=[served([0, MS], steady(3 * MS))])
-    write([closed, LoadSamples("cpu-tensors", LoadPoint("rate", 1.0), failed="gone"), opened], tmp_path)
-    with np.load(tmp_path / FILE_NAME) as found:
+    write_samples([closed, LoadSamples("cpu-tensors", LoadPoint("rate", 1.0), failed="gone"), opened], tmp_path)
+    with np.load(tmp_path / KIND.samples) as found:
         assert {name: found[name].tolist() for name in found} == {
             "0/span_ns": [[MS, 3 * MS]],
             "0/latency_ns": [MS] * 4,
@@ -82,7 +82,7 @@ def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:
             "2/begin_ns": [0],
             "2/requests": [[2, 2]],
         }
-    write([], tmp_path / "nowhere")
+    write_samples([], tmp_path / "nowhere")
 
 
 OPEN: dict[str, Any] = {name: np.array([1, 2], np.int64) for name in ("0/due_ns", "0/start_ns", "0/end_ns")} | {
@@ -107,12 +107,12 @@ def test_samples_that_do_not_fit_together_are_bad_input(
     change: Callable[[dict[str, Any]], object], tmp_path: Path
 ) -> None:
     arrays = dict(OPEN)
-    np.savez_compressed(tmp_path / FILE_NAME, **arrays)
-    assert read(tmp_path) is not None
+    np.savez_compressed(tmp_path / KIND.samples, **arrays)
+    assert read_samples(tmp_path) is not None
     change(arrays)
-    np.savez_compressed(tmp_path / FILE_NAME, **arrays)
+    np.savez_compressed(tmp_path / KIND.samples, **arrays)
     with pytest.raises(BadInput, match="the arrays of load point 0 do not fit together"):
-        read(tmp_path)
+        read_samples(tmp_path)
 
 
 def _npy() -> bytes:
@@ -122,8 +122,8 @@ def _npy() -> bytes:
 
 
 def test_samples_that_are_cut_off_or_damaged_are_bad_input(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / FILE_NAME, **OPEN)
-    whole = (tmp_path / FILE_NAME).read_bytes()
+    np.savez_compressed(tmp_path / KIND.samples, **OPEN)
+    whole = (tmp_path / KIND.samples).read_bytes()
     for damaged in (
         whole[:-40],
         whole[: len(whole) // 2],
@@ -131,6 +131,6 @@ def test_samples_that_are_cut_off_or_damaged_are_bad_input(tmp_path: Path) -> No
         _npy(),
         whole[:60] + b"\xff" * 40 + whole[100:],
     ):
-        (tmp_path / FILE_NAME).write_bytes(damaged)
+        (tmp_path / KIND.samples).write_bytes(damaged)
         with pytest.raises(BadInput, match="cannot be read: "):
-            read(tmp_path)
+            read_samples(tmp_path)

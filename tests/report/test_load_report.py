@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from ortbench.features.junit.report import outcomes_of_run
-from ortbench.features.load.analysis.points import load_cases
+from ortbench.features.load.analysis import load_cases
 from ortbench.features.load.page import by_clients, by_rate
 from ortbench.features.load.report import closed_table, heading, open_table, own_line
 from ortbench.features.page.report.chart_data.model import LineChart

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortbench.features.load.analysis import LoadPoint, load_cases
 from ortbench.features.load.analysis.blocks import ClosedLoopBlock
-from ortbench.features.load.analysis.points import LoadPoint, load_cases
 from ortbench.features.load.analysis.samples import LoadSamples, load_blocks
 from ortbench.features.trace.report import chrome_trace, trace_json
 from ortbench.model.result_file import load

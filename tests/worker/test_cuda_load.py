@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.features.load.analysis.points import load_cases
+from ortbench.features.load.analysis import load_cases
 from ortbench.model.result_file import load
 from tests.conftest import MODELS, ortbench
 from tests.expect import there

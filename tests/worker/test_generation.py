@@ -15,11 +15,9 @@ import pytest
 from models.parts import Seeded
 from ortbench.core.errors import BadInput, Unsupported, WrongOutputs
 from ortbench.features.loop.plan import Decoder, Steps, found_in, steps_from
-from ortbench.features.loop.worker import data, generation
+from ortbench.features.loop.worker import data, generation, make_loop, with_ep_of_folder
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.data import LoopData
-from ortbench.features.loop.worker.modes import make_loop
-from ortbench.features.loop.worker.opening import with_ep_of_folder
 from ortbench.model.modes import LATENCY, LOOP_MODES
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.proofs.outputs import check_outputs, find_difference

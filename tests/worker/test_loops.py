@@ -14,11 +14,10 @@ import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, WrongOutputs
 from ortbench.features.loop.plan import Steps
-from ortbench.features.loop.worker import data
+from ortbench.features.loop.worker import CpuLoop, ResidentLoop, data, make_loop
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.bound import BoundLoop, Links
 from ortbench.features.loop.worker.data import LoopData
-from ortbench.features.loop.worker.modes import CpuLoop, ResidentLoop, make_loop
 from ortbench.features.loop.worker.step_inputs import Pair
 from ortbench.model.modes import LATENCY, LOOP_MODES
 from ortbench.plan.target import Inputs, Target

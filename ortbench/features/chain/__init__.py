@@ -6,7 +6,7 @@ FEATURE = Feature(
     needs=("loop",),
     uses=("memory", "page"),
     api=("chain",),
-    requests={"open_chain": "worker.opening"},
+    requests={"open_chain": "worker"},
     commands={
         "chain": Command(
             group=MEASURE,

@@ -6,7 +6,7 @@ _ALIKE = ("sequence-tensors", "strict-outputs", "processes", "lock-clocks")
 FEATURE = Feature(
     uses=("gate", "page"),
     api=("load",),
-    requests=dict.fromkeys(("load_clients", "load_closed", "load_open"), "worker.requests"),
+    requests=dict.fromkeys(("load_clients", "load_closed", "load_open"), "worker"),
     commands={
         "load": Command(
             group=MEASURE,

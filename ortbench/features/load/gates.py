@@ -29,7 +29,7 @@ from ortbench.features.gate.gates.ratio_tests import (
 )
 from ortbench.features.gate.gates.stored import check_lost, queue_fact, refuse_statistic
 from ortbench.features.gate.plan import Limits
-from ortbench.features.load.analysis.points import (
+from ortbench.features.load.analysis import (
     LoadPoint,
     bounds_of,
     is_measured,
@@ -40,7 +40,7 @@ from ortbench.features.load.analysis.points import (
     slo_cases,
     slo_in,
 )
-from ortbench.features.load.facts.points import search_fact
+from ortbench.features.load.facts import search_fact
 from ortbench.features.load.model import KIND, SloRate
 from ortbench.features.load.plan import AUTO, UNDER_LOAD, LoadPlan, load_in, load_of
 from ortbench.model.kinds import CONCURRENCY, RATE

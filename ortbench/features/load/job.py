@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def series_of(plans: Sequence[Plan], test: SequentialTest | None) -> MeasuredSeries:
-    from ortbench.features.load.measure.configuration import LoadConfiguration
+    from ortbench.features.load.measure import LoadConfiguration
     from ortbench.features.load.measure.schedule import LoadSchedule, forecast_of
 
     if len(plans) > 1 and load_in(plans[0]).rate == AUTO:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ortbench.analysis.point_blocks import INFERENCES, P50, figure, interval, is_full, latency_of, rate_of
 from ortbench.core import units
 from ortbench.core.units import rate_asked
-from ortbench.features.load.analysis.points import (
+from ortbench.features.load.analysis import (
     CONCURRENCY,
     RATE,
     has_figure,

@@ -13,7 +13,7 @@ from ortbench.analysis.point_blocks import INFERENCES, by_name, is_full, latency
 from ortbench.core import units
 from ortbench.core.stats import Stats, Value, percentile
 from ortbench.core.units import change
-from ortbench.features.load.analysis.points import (
+from ortbench.features.load.analysis import (
     CONCURRENCY,
     RATE,
     best_case,

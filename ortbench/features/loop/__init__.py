@@ -10,7 +10,7 @@ FEATURE = Feature(
     api=("loop",),
     options={"Steps": ("loops", "code")},
     planner_of="plan",
-    requests={"open_loop": "worker.opening"},
+    requests={"open_loop": "worker"},
     commands={
         "loop": Command(
             group=MEASURE,

@@ -19,11 +19,11 @@ from numpy import median
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, WrongOutputs, from_data, to_data
 from ortbench.core.expressions import expanded, nearest
 from ortbench.features.chain.plan import Chain, Link, Stage
+from ortbench.features.loop.worker import CpuLoop, LinkedInput, ResidentLoop
 from ortbench.features.loop.worker import data as loops
 from ortbench.features.loop.worker.base import LoopMode, PartsMode
 from ortbench.features.loop.worker.bound import BoundLoop, Links
 from ortbench.features.loop.worker.data import LoopData
-from ortbench.features.loop.worker.modes import CpuLoop, LinkedInput, ResidentLoop
 from ortbench.model.modes import CPU, WHOLE_CHAIN
 from ortbench.plan.target import POLICIES, Inputs, with_own
 from ortbench.worker.inputs.files import load_outputs

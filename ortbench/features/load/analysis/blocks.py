@@ -1,7 +1,7 @@
 """A block of a load: what clients did in a closed loop, or what became of the requests that were due in an open one. Pure.
 
 **Closed loop.** A block counts from the moment at which every client has done its first run to the end of the measured time, up to which
-all clients are busy (`ortbench.features.load.worker.requests` sees to that). A run that lies partly in that time counts as that part of one,
+all clients are busy (`ortbench.features.load.worker` sees to that). A run that lies partly in that time counts as that part of one,
 which on average is what is done in it, however unequally clients are served; a client's runs divided by its own time would be more. A
 block that is over before that moment counts as a whole.
 

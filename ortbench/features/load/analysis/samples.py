@@ -1,15 +1,19 @@
-"""Load points: from the blocks that were taken of one to the figures of its case, and of each shape that it mixes. Pure."""
+"""Load points: from the blocks that were taken of one to the figures of its case, and of each shape that it mixes; and the file of them."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import median_high
 from typing import TYPE_CHECKING
 
 from ortbench.analysis.latency_bounds import latency_bounds
 from ortbench.analysis.point_blocks import by_name, interval_of, is_full, latency_of, paired_reach
+from ortbench.core import files
 from ortbench.core.stats import FEW, Stats, by_processes, of_processes, quantile, student, summarise
+from ortbench.features.load.analysis import RATE, LoadPoint, meets
 from ortbench.features.load.analysis.blocks import (
     LATE_NS,
     Block,
@@ -21,10 +25,8 @@ from ortbench.features.load.analysis.blocks import (
     join_cpu,
     part_bounds,
 )
-from ortbench.features.load.analysis.points import RATE, LoadPoint, meets
-from ortbench.features.load.analysis.queueing import bounds_across, cycle_interval, fairness, rate_interval
-from ortbench.features.load.analysis.rate_search import Found
-from ortbench.features.load.model import SloRate
+from ortbench.features.load.analysis.queueing import Found, bounds_across, cycle_interval, fairness, rate_interval
+from ortbench.features.load.model import KIND, SloRate
 from ortbench.model import timeline
 from ortbench.model.modes import (
     ALL_SHAPES,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 
     Moments = NDArray[np.int64]
     Latencies = Mapping[int, Moments]  # of blocks, ns, by round
+    Arrays = dict[str, NDArray[np.int64]]
 
 
 @dataclass
@@ -323,3 +326,45 @@ def load_blocks(taken: Sequence[LoadSamples]) -> list[timeline.LoadBlock]:
                 yield block.on_timeline(it.mode, f"{it.mode} {it.point.phrase}")
 
     return sorted(blocks(), key=lambda it: it.start_ns)
+
+
+def arrays(taken: Sequence[LoadSamples]) -> Arrays:
+    """The samples of load points by name, which begins with the number of the load point in the result: ``3/latency_ns``.
+
+    Closed loop: ``latency_ns`` of every run that counts, block after block and in each client after client, with ``block`` and
+    ``caller``, all of shape (n,); ``span_ns``, shape (blocks, 2): from when to when runs of a block count, on the clock of
+    `time.perf_counter_ns`. Open loop: ``due_ns`` of every request, and ``start_ns`` and ``end_ns`` of those that were served,
+    ns from the beginning of their block on, block after block; of each block ``begin_ns``, shape (blocks,), when it
+    began on that clock, and ``requests``, shape (blocks, 2): how many were due, and how many of these, the first ones, were
+    served. All are int64.
+    """
+    import numpy as np
+
+    found: Arrays = {}
+    for number, it in enumerate(taken):
+        if blocks := it.open_blocks:
+            for name in ("due", "start", "end"):
+                found[f"{number}/{name}_ns"] = np.concatenate([getattr(block, name) for block in blocks])
+            found[f"{number}/begin_ns"] = np.array([block.begin_ns for block in blocks], np.int64)
+            counts = [(block.due.size, block.start.size) for block in blocks]
+            found[f"{number}/requests"] = np.array(counts, np.int64)
+        elif it.blocks:
+            closed = it.closed_blocks
+            parts = [(block.round, client, times) for block in closed for client, times in enumerate(block.of_clients)]
+            found[f"{number}/span_ns"] = np.array([block.counted.span for block in closed], np.int64)
+            found[f"{number}/latency_ns"] = np.concatenate([times for _, _, times in parts])
+            for place, name in enumerate(("block", "caller")):
+                found[f"{number}/{name}"] = np.repeat([part[place] for part in parts], [part[2].size for part in parts])
+    return found
+
+
+def write_samples(taken: Sequence[LoadSamples], folder: Path) -> None:
+    """Write the samples beside the result, or note that they could not be written; nothing where there are none."""
+    import numpy as np
+
+    found = arrays(taken)
+    if not found:
+        return
+    content = io.BytesIO()
+    np.savez_compressed(content, **found)  # type: ignore[arg-type]
+    files.write_or_note(folder / KIND.samples, content.getvalue())

@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 from ortbench.core.stats import FEW
-from ortbench.features.load.analysis.points import CONCURRENCY, RATE, LoadPoint, meets, meets_by_figures, times_longer
-from ortbench.features.load.analysis.rate_search import TRIES, Search
+from ortbench.features.load.analysis import CONCURRENCY, RATE, LoadPoint, meets, meets_by_figures, times_longer
+from ortbench.features.load.analysis.queueing import TRIES, Search
 from ortbench.features.load.analysis.samples import LoadSamples, case_of, slo_rate
-from ortbench.features.load.measure.client_pool import LEAST_RUNS
-from ortbench.features.load.measure.configuration import (
+from ortbench.features.load.measure import (
     ALONE_S,
     FEWEST_CYCLES,
     SHORTEST_BLOCK_NS,
@@ -31,6 +30,7 @@ from ortbench.features.load.measure.configuration import (
     LoadConfiguration,
     row_of,
 )
+from ortbench.features.load.measure.client_pool import LEAST_RUNS
 from ortbench.features.load.model import PROCESS
 from ortbench.features.load.plan import AUTO, load_in
 from ortbench.measure.driver import Driver
