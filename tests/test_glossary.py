@@ -16,7 +16,7 @@ import ortbench
 from ortbench.analysis import packages
 from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
-from ortbench.features.explain.report import names, page_of, section
+from ortbench.features.explain.job import page_names, page_of, section
 from ortbench.features.page.report.page import build_page
 from ortbench.features.suite.job import record
 from ortbench.model.kinds import kinds
@@ -112,14 +112,16 @@ def test_what_says_more_is_in_the_package() -> None:
         assert not entry.page or page_of(entry.page), f"glossary.json, {entry.word}: there is no {entry.page} in docs/"
     assert section("modes.md#limits").startswith("## Limits\n")
     pages = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
-    assert names() == sorted(pages)
+    assert page_names() == sorted(pages)
     folder = Path(ortbench.__file__).parent / "docs"
     stale = [name for name, text in pages.items() if (folder / name).read_text(encoding="utf-8") != text]
     assert stale == [], "install ortbench again"
 
 
 def test_links_of_a_page_lead_to_what_is_in_the_package() -> None:
-    targets = {target for name in names() for target in re.findall(r"\]\(([^)\s]+)\)", without_code(section(name)))}
+    targets = {
+        target for name in page_names() for target in re.findall(r"\]\(([^)\s]+)\)", without_code(section(name)))
+    }
     assert {it for it in targets if not it.startswith("https://") and not page_of(it)} == set()
 
 

@@ -12,7 +12,7 @@ from ortbench.analysis.nodes.islands import Node
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.facts.sentences import sentence
-from ortbench.features.why.analysis.changes import (
+from ortbench.features.why.analysis import (
     ADDED,
     CHANGED,
     FUSED,
@@ -26,13 +26,16 @@ from ortbench.features.why.analysis.changes import (
     changes,
     whole,
 )
-from ortbench.features.why.analysis.explain import (
+from ortbench.features.why.facts import (
     Why,
+    change_fact,
     confirmation,
     explain,
+    limit_facts,
     not_confirmed,
+    why_data,
+    why_facts,
 )
-from ortbench.features.why.facts import change_fact, limit_facts, why_data, why_facts
 from ortbench.features.why.report import explanation
 from ortbench.model.result import Result
 from ortbench.model.schema import Nodes, ProfiledNode

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ortbench.facts.sentences import sentence
-from ortbench.features.why.analysis.explain import Why
-from ortbench.features.why.facts import why_facts
+from ortbench.features.why.facts import Why, why_facts
 from ortbench.features.why.job import why_slower
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver

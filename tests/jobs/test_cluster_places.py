@@ -9,8 +9,7 @@ import onnx
 import pytest
 
 from ortbench.features.suite.job.cases import read
-from ortbench.features.suite.job.fingerprint import files_at, with_files
-from ortbench.features.suite.job.jobs import jobs_of
+from ortbench.features.suite.job.jobs import files_at, jobs_of, with_files
 from ortbench.toml.layers import Demand
 from tests.conftest import MODELS, ortbench, ortbench_here
 

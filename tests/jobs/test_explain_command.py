@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.cli import commands
 from ortbench.facts import sentences as facts
-from ortbench.features.explain.report import page_of
+from ortbench.features.explain.job import page_of
 from ortbench.report.glossary import Group, entries
 from tests.conftest import Ran, ortbench, ortbench_here
 

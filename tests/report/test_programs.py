@@ -8,8 +8,8 @@ import pytest
 
 from ortbench.analysis.findings.program import again, program_command
 from ortbench.core.errors import BenchmarkFailed
+from ortbench.features.code import report as program
 from ortbench.features.code.model import Program
-from ortbench.features.code.report import literals, program
 from ortbench.model.modes import DEVICE, RESIDENT
 from ortbench.model.protocol import Opened, Prepared
 from ortbench.plan.plan import Loop, Plan
@@ -224,17 +224,17 @@ def test_outputs_without_a_shape_are_bound_anew_in_each_run() -> None:
     ],
 )
 def test_a_number_that_each_step_has(values: list[int], text: str) -> None:
-    assert literals.by_step(values) == text
+    assert program.by_step(values) == text
     assert [eval(text, {"step": step}) for step in range(len(values))] == values
 
 
 def test_values_as_source() -> None:
-    assert literals.literal('say "hi"') == "'say \"hi\"'"
-    assert literals.literal((3,)) == "(3,)"
-    assert literals.shape_by_step([[1, 4], [1, 5]]) == "(1, 4 + step)"
-    assert literals.random_array("int64", "(2,)", (0, 9)) == "rng.integers(0, 9, (2,), dtype=np.int64, endpoint=True)"
-    assert literals.random_array("float16", "()", None).startswith("np.asarray(rng.random((), dtype=np.float32))")
-    assert "\n    " in literals.list_literal(["a" * 60, "b" * 60])
+    assert program.literal('say "hi"') == "'say \"hi\"'"
+    assert program.literal((3,)) == "(3,)"
+    assert program.shape_by_step([[1, 4], [1, 5]]) == "(1, 4 + step)"
+    assert program.random_array("int64", "(2,)", (0, 9)) == "rng.integers(0, 9, (2,), dtype=np.int64, endpoint=True)"
+    assert program.random_array("float16", "()", None).startswith("np.asarray(rng.random((), dtype=np.float32))")
+    assert "\n    " in program.list_literal(["a" * 60, "b" * 60])
 
 
 # The command that advice names

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.features.suite.job import fingerprint as marks
+from ortbench.features.suite.job import jobs as marks
 from ortbench.features.suite.job.record import Record, figures
 from tests.results import STAYING, chain
 from tests.suite.test_suite import ids, jobs, mark, mistake

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.features.suite.job.case_runs import find_record
 from ortbench.features.suite.job.cases import read
-from ortbench.features.suite.job.fingerprint import fingerprint
-from ortbench.features.suite.job.folder import write_record
-from ortbench.features.suite.job.jobs import Job, jobs_of
+from ortbench.features.suite.job.jobs import Job, fingerprint, jobs_of
+from ortbench.features.suite.job.record import write_record
+from ortbench.features.suite.job.runs import find_record
 from ortbench.model.schema import Node
 from ortbench.toml.layers import Demand
 

@@ -13,8 +13,7 @@ from ortbench.core import parts
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import PASSED, Check
 from ortbench.features.suite.job.cases import Suite, parse_shard, read, shard
-from ortbench.features.suite.job.fingerprint import fingerprint
-from ortbench.features.suite.job.jobs import Job, jobs_of
+from ortbench.features.suite.job.jobs import Job, fingerprint, jobs_of
 from ortbench.features.suite.job.record import Record, exit_code, record_from
 from ortbench.features.suite.report import build, case_table, csv, headline
 from ortbench.model.metric_names import parse_metric
@@ -449,7 +448,7 @@ def mark(folder: Path, text: str) -> str:
 
 
 def test_a_fingerprint_goes_by_what_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ortbench.features.suite.job import fingerprint as marks
+    from ortbench.features.suite.job import jobs as marks
 
     def now(text: str = BENCH + "ep = 'cpu'") -> str:
         marks._content.cache_clear()

@@ -19,8 +19,7 @@ from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.facts.shared import engine_facts
 from ortbench.features.suite.job import cases
-from ortbench.features.suite.job.fingerprint import fingerprint
-from ortbench.features.suite.job.jobs import Job, jobs_of
+from ortbench.features.suite.job.jobs import Job, fingerprint, jobs_of
 from ortbench.measure.configuration import Configuration
 from ortbench.plan.baseline import baseline_of
 from ortbench.plan.plan import Plan

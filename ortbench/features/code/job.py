@@ -21,8 +21,8 @@ def write_code(plan: Plan, out: str | None, notebook: str | None) -> int:
     check_place(out, "--out")
     check_place(notebook, "--notebook")
     mode, opened, prepared, found = _ask_worker(plan)
-    from ortbench.features.code.report.program import notebook as notebook_text
-    from ortbench.features.code.report.program import write_program
+    from ortbench.features.code.report import notebook as notebook_text
+    from ortbench.features.code.report import write_program
 
     program = write_program(replace(plan, modes=(mode,)), opened, prepared, found, plan.command)
     texts: list[tuple[str, str, str]] = []

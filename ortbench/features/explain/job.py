@@ -1,21 +1,28 @@
-"""What `ortbench explain` does: say what words of reports and commands mean, or which there are."""
+"""What `ortbench explain` does: say what words of reports and commands mean, or which there are; and which page of docs/,
+which an installed package has too, or which section, as links name them (``modes.md#limits``), says more."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
 from ortbench.core.errors import BadInput
 from ortbench.facts.sentences import sentences
-from ortbench.features.explain.report import INDEX, page_of, section
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.terminal.console import Screen, show_markdown
 
 _LONGEST = 5  # words that a term has at most
 _OPTION = re.compile(r"\| `--(([a-z0-9-]+)[^`]*)` \| ([^|]*) \|.* \| (.+)\. \|")  # a row of the page of options
 _Named = Mapping[str, Sequence[Entry]]  # entries by all that they may be called
+INDEX = "README.md"
+_PACKAGE = Path(__file__).parent.parent.parent
+_FOLDERS = (_PACKAGE / "docs", _PACKAGE.parent / "docs")  # as it is installed, and in a source tree
+_HEADING = re.compile(r"(#+) +(.+?) *$")
+_LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def explain(typed: Sequence[str], commands: tuple[Entry, ...]) -> None:
@@ -137,3 +144,71 @@ def _by_name(commands: tuple[Entry, ...]) -> _Named:
 
 def _plain(word: str) -> str:
     return " ".join(word.casefold().replace(",", " ").split())
+
+
+# Pages
+
+
+def page_names() -> list[str]:
+    """The files of all pages."""
+    return sorted(path.name for path in _folder().glob("*.md"))
+
+
+def page_of(typed: str) -> str | None:
+    """The page or section that is meant by a word: ``modes``, ``modes.md#limits``; None where there is none."""
+    file, mark, anchor = typed.removeprefix("docs/").partition("#")
+    name = f"{file.removesuffix('.md')}.md"
+    if name not in page_names() or (mark and anchor not in _anchors(name)):
+        return None
+    return f"{name}{mark}{anchor}"
+
+
+def section(page: str) -> str:
+    """The Markdown of a page, or of one of its sections: from its heading to the next one of its depth or above.
+
+    Links lead to other pages; of those that lead elsewhere in a checkout only the text is left.
+
+    Raises:
+        KeyError: there is no such section.
+    """
+    name, _, anchor = page.partition("#")
+    lines, begins, depth = [], not anchor, 0
+    for line, heading in _lines(name):
+        if heading and depth and len(heading[1]) <= depth:
+            break
+        if heading and not begins and _anchor(heading[2]) == anchor:
+            begins, depth = True, len(heading[1])
+        if begins:
+            lines.append(line)
+    if not lines:
+        raise KeyError(page)
+    return _LINK.sub(lambda link: _keep_link(link, name), "\n".join(lines)).strip()
+
+
+def _folder() -> Path:
+    return next(filter(Path.is_dir, _FOLDERS))
+
+
+def _lines(name: str) -> Iterator[tuple[str, re.Match[str] | None]]:
+    """The lines of a page, and those that are headings as such."""
+    in_code = False
+    for line in (_folder() / name).read_text(encoding="utf-8").splitlines():
+        in_code ^= line.lstrip().startswith("```")
+        yield line, None if in_code else _HEADING.match(line)
+
+
+def _anchors(name: str) -> list[str]:
+    return [_anchor(heading[2]) for _, heading in _lines(name) if heading]
+
+
+def _anchor(heading: str) -> str:
+    """What GitHub makes of a heading, so that links can lead there."""
+    kept = (sign for sign in heading.lower() if sign in " -_" or unicodedata.category(sign)[0] in "LN")
+    return "".join(kept).replace(" ", "-")
+
+
+def _keep_link(link: re.Match[str], name: str) -> str:
+    text, target = link.groups()
+    if target.startswith("#"):
+        return f"[{text}]({name}{target})"
+    return link[0] if "://" in target or page_of(target) else str(text)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def measures() -> Callable[[], Callable[..., StartConfiguration]]:
     def configuration() -> Callable[..., StartConfiguration]:
-        from ortbench.features.code.report.program import write_program
+        from ortbench.features.code.report import write_program
         from ortbench.features.start.measure import StartConfiguration
 
         # A start runs what `ortbench code` writes, which notes when each of its parts is done.

@@ -38,7 +38,7 @@ def suite(
 ) -> None:
     """With gates, in one folder; cases that are done are not measured again."""
     from ortbench.features.suite.job import cases
-    from ortbench.features.suite.job import commands as job
+    from ortbench.features.suite.job import runs as job
     from ortbench.features.suite.job.jobs import jobs_of
 
     runner = next(filter(None, (runner_for(given) for runner_for in hooks("case_runner"))), None)
@@ -61,6 +61,6 @@ def suite_merge(
     ],
 ) -> None:
     """The shards are folders of 'ortbench suite --shard'."""
-    from ortbench.features.suite.job import commands as job
+    from ortbench.features.suite.job import runs as job
 
     raise SystemExit(job.merge_shards(folders, out, build(OutputOptions, given)))

@@ -1,25 +1,263 @@
-"""The facts of why a candidate differs from its baseline: the answer, the changes of nodes, and what taking one back did. Pure."""
+"""Why a candidate differs from its baseline: the changes between their nodes as shares of the difference; and the facts
+of that: the answer, the changes, and what taking one back did. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
 
-from ortbench.analysis.comparing.ratio import CANNOT_TELL
+from ortbench.analysis.comparing.comparable import changes as settings_changed
+from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, SLOWER, compare_series, word
+from ortbench.analysis.comparing.series import Key, series_at
+from ortbench.analysis.comparing.verdict import MARGIN, OPEN, verdict_of
+from ortbench.analysis.comparing.verdict import SAME as SAME_AS
 from ortbench.analysis.findings.finding import Weight
+from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
+from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
+from ortbench.analysis.noise import supports_within
+from ortbench.core.errors import BadInput
+from ortbench.core.units import size
 from ortbench.facts.fact import Fact, Known, Values, ns, record, share
 from ortbench.facts.sentences import LONGER, Sentence, sentence
-from ortbench.features.why.analysis import changes as kinds
-from ortbench.features.why.analysis.changes import REST, SAME, Change, called
-from ortbench.features.why.analysis.explain import CONFIRMED, Why, by_time, of_model
-from ortbench.model.schema import ProfiledNode
+from ortbench.features.why.analysis import (
+    ADDED,
+    CHANGED,
+    FUSED,
+    GONE,
+    MOVED,
+    REPLACED,
+    REST,
+    SAME,
+    Change,
+    called,
+    changes,
+    operator,
+    whole,
+)
+from ortbench.model.metrics import figure
+from ortbench.model.modes import LATENCY, MODES
+from ortbench.model.result import Result
+from ortbench.model.schema import ModelContent, Nodes, ProfiledNode
 
+_CLEAR = 0.5  # of what a change claims, or of the difference if that is less: what must be saved at least when it is taken back
+_LEAST = 0.02  # of the difference: what is worth a sentence
+
+CONFIRMED, NOT_CONFIRMED = "confirmed", "not-confirmed"
 _ANSWER, _DETAIL = Weight.ANSWER, Weight.DETAIL
 _CHANGES = 2  # of which there are facts where none is known to make the difference
 _VERDICTS = {
-    kinds.ADDED: "added", kinds.GONE: "gone", kinds.REPLACED: "replaced", kinds.FUSED: "fused", kinds.MOVED: "moved",
-    kinds.CHANGED: "other-types", kinds.REST: "rest",
+    ADDED: "added", GONE: "gone", REPLACED: "replaced", FUSED: "fused", MOVED: "moved",
+    CHANGED: "other-types", REST: "rest",
 }  # fmt: skip
+
+
+class Confirmation(NamedTuple):
+    """What taking a change back in the candidate's model did to its time, without the profiler."""
+
+    verdict: str  # `CONFIRMED`, `NOT_CONFIRMED`, ``open`` or ``not-slower``
+    reason: str = ""  # why it could not be measured
+    saved_ns: float | None = None
+    ci95: tuple[float, float] | None = None
+    # own_ns, difference_ns: what the candidate took in that run, and by how much longer than the baseline
+    own_ns: float | None = None
+    difference_ns: float | None = None
+
+
+@dataclass(frozen=True)
+class Why:
+    """What makes the difference of two results in a mode; times in ns per inference."""
+
+    mode: str
+    base_ns: float
+    own_ns: float  # where a gate tells, by its ratio, which a busy machine changes less than medians
+    verdict: str  # whether the latencies differ for certain: a word of `ortbench.analysis.comparing.ratio`
+    changes: Sequence[Change]  # the largest first
+    profiled_ns: tuple[float, float]  # an inference under the profiler: the baseline's, the candidate's
+    profiled_ci95: tuple[float, float] | None  # of their difference
+    others: Sequence[str]  # what else changed, in words
+    # the graphs that an EP compiled whole, of the baseline and the candidate
+    compiled: Mapping[str, Sequence[ProfiledNode]]
+    is_asynchronous: bool  # the EP may work on while a node's time is that of its launch
+    confirmation: Confirmation | None = None
+
+    @property
+    def ns(self) -> float:
+        return self.own_ns - self.base_ns
+
+    @property
+    def certain(self) -> bool:
+        return self.verdict in (FASTER, SLOWER)
+
+    @property
+    def profiled(self) -> float:
+        """What an inference takes longer under the profiler, ns."""
+        return self.profiled_ns[1] - self.profiled_ns[0]
+
+    @property
+    def is_profiled(self) -> bool:
+        """Whether the profiler shows the difference for certain too."""
+        if not self.certain or self.profiled_ci95 is None or self.profiled * self.ns <= 0:
+            return False
+        low, high = self.profiled_ci95
+        return (low > 0 or high < 0) and min(abs(low), abs(high)) > MARGIN * self.profiled_ns[0]
+
+    def share(self, ns: float) -> float | None:
+        """A profiled time as a share of the profiled difference; None where there is none for certain."""
+        return ns / self.profiled if self.is_profiled else None
+
+    @property
+    def unexplained_ns(self) -> float:
+        """What of the profiled difference is outside of nodes."""
+        return self.profiled - sum(it.ns for it in self.changes)
+
+    @property
+    def culprit(self) -> Change | None:
+        """The first change; None where it makes nothing of the difference for certain."""
+        first = next(iter(self.changes), None)
+        if first is None or first.kind == REST or not self.certain or (first.kind == SAME and not self.is_profiled):
+            return None
+        little = first.ns / (self.profiled if self.is_profiled else self.ns) < _LEAST
+        return None if little or first.ci95 is None or first.ci95[0] <= 0 <= first.ci95[1] else first
+
+
+def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[str, float] | None = None) -> Why:
+    """Why a result differs from its baseline, in the first of some modes that both have, by default of all, of some of which a gate
+    may have `told` for certain, by pairs of blocks, how many times as long the result takes; `BadInput`: one has no nodes, or they have no mode in common."""
+    nodes = _nodes_of(base, "baseline"), _nodes_of(own, "candidate")
+    shared = [it for it in (*modes, *MODES) if base.case(it) is not None and own.case(it) is not None]
+    timed = [it for it in shared if base.median(it, LATENCY) and own.median(it, LATENCY)]
+    if not timed:
+        raise BadInput("--why: no mode was measured in both", "--why")
+    mode = timed[0]
+    one, other = (series_at(it, Key(mode, (), figure(LATENCY))) for it in (base, own))
+    assert one is not None
+    assert other is not None
+    found = compare_series(one, other)
+    verdict = CANNOT_TELL if found is None else word(found, MARGIN)
+    if (ratio := (told or {}).get(mode)) is not None:
+        verdict = SLOWER if ratio > 1 else FASTER
+
+    def leaves(least: float) -> bool:
+        """Whether noise of the machine leaves the claim that nodes take so many times as long; of them it has no rounds."""
+        return all(supports_within(result, it.case, least, {}) for result, it in ((base, one), (own, other)))
+
+    base_ns, own_ns, ci95 = whole(*nodes)
+    return Why(
+        mode,
+        one.value,
+        other.value if ratio is None else one.value * ratio,
+        verdict,
+        changes(*nodes, leaves),
+        (base_ns, own_ns),
+        ci95,
+        _others((base, own), nodes),
+        {
+            name: graphs
+            for name, it in zip(("baseline", "candidate"), nodes, strict=True)
+            if (graphs := [*filter(is_compiled, it["each"])])
+        },
+        any(it.target["memory"]["kind"] != "host" for it in (base, own)),
+    )
+
+
+def _nodes_of(result: Result, name: str) -> Nodes:
+    if result.nodes is None or "each" not in result.nodes:
+        raise BadInput(f"--why: the {name} has no nodes: measure it with --measure-nodes", "--why")
+    return result.nodes
+
+
+# What else changed
+
+
+def _others(results: tuple[Result, Result], nodes: Sequence[Nodes]) -> list[str]:
+    base, own = results
+    mine, theirs = (it.get("content") for it in nodes)
+    if base.model["sha256"] == own.model["sha256"]:  # the worker of another environment may not have read it
+        mine, theirs = mine or theirs, theirs or mine
+    copies = ({"": sum(node["op"] in (TO_HOST, FROM_HOST) for node in it["each"])} for it in nodes)
+    found = settings_changed(base, own)
+    found += _counted("number of Memcpy nodes{}", *copies)
+    found += _counted("nodes that ONNX Runtime fused into {}", *map(_fused, nodes, (mine, theirs)))
+    if mine is not None and theirs is not None:
+        found += _counted("opset {}", _opsets(mine), _opsets(theirs))
+        found += _counted("initializers of type {}", _weights(mine), _weights(theirs))
+    return found
+
+
+def _opsets(content: ModelContent) -> dict[str, int]:
+    """Those of the domains that a node is of: models name others too."""
+    used = {it.rpartition(":")[0] or "ai.onnx" for it in content["operators"]}
+    return {domain: version for domain, version in content["opsets"].items() if domain in used}
+
+
+def _fused(nodes: Nodes, content: ModelContent | None) -> dict[str, int]:
+    """How many nodes of each operator ONNX Runtime made of others."""
+    known = {it.rpartition(":")[2] for it in content["operators"]} if content is not None else None
+    own = (
+        it["op"]
+        for it in nodes["each"]
+        if not is_put_in(it["op"], it["name"])
+        and not is_compiled(it)
+        and (len(it["of"]) > 1 or (it["inputs"] is None and known is not None and it["op"] not in known))
+    )
+    return dict(Counter(own))
+
+
+def _weights(content: ModelContent) -> dict[str, str]:
+    return {it["type"]: f"{it['count']} ({size(it['bytes'])} together)" for it in content["weights"]}
+
+
+def _counted(what: str, base: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
+    """The entries that differ, in words; ``{}`` in `what` stands for the name of one."""
+    names = [name for name in {**base, **own} if base.get(name) != own.get(name)]
+    return [f"{what.format(name)}: {base.get(name, 0)} → {own.get(name, 0)}" for name in names]
+
+
+# Nodes of a change
+
+
+def of_model(nodes: Sequence[ProfiledNode]) -> list[ProfiledNode]:
+    """Nodes without those that ONNX Runtime inserted, unless it inserted all of them."""
+    return [it for it in nodes if not is_put_in(it["op"], it["name"])] or [*nodes]
+
+
+def by_time(nodes: Sequence[ProfiledNode]) -> dict[str, list[ProfiledNode]]:
+    """Nodes by operator, those of the one that takes most first."""
+    ops: dict[str, list[ProfiledNode]] = {}
+    for it in nodes:
+        ops.setdefault(operator(it), []).append(it)
+    return dict(sorted(ops.items(), key=lambda it: -sum(median(node["ns"]) for node in it[1])))
+
+
+# Confirmation
+
+
+def confirmation(
+    change: Change, saved: tuple[float, float] | None, saved_ns: float, difference_ns: float, own_ns: float
+) -> Confirmation:
+    """What it means that a candidate without a change was faster by so much, ns, with the interval of that, where with it an inference
+    took `own_ns`, and was slower than the baseline by `difference_ns`."""
+    if saved is None:
+        return Confirmation(NOT_CONFIRMED, "too few rounds were measured", saved_ns)
+    # What the profiler shows has its own time in it; what is saved must be much of that or of the whole difference, and not many times it.
+    least, most = _CLEAR * min(change.ns, difference_ns), max(change.ns, difference_ns) / _CLEAR
+    if difference_ns <= 0:
+        verdict = "not-slower"
+    elif saved[0] > 0 and least <= saved_ns <= most:
+        verdict = CONFIRMED
+    else:
+        verdict = "open" if verdict_of(saved, most, least) in (SAME_AS, OPEN) else NOT_CONFIRMED
+    return Confirmation(verdict, "", saved_ns, saved, own_ns, difference_ns)
+
+
+def not_confirmed(reason: str) -> Confirmation:
+    return Confirmation(NOT_CONFIRMED, reason)
+
+
+# Facts
 
 
 def why_facts(why: Why) -> list[Fact]:
@@ -56,10 +294,10 @@ def change_fact(change: Change) -> Fact:
         values: Values = {**_nodes(few), "nodes": len(few), "of": len(own)}
         return Fact("change", "slower" if change.ns > 0 else "faster", "", values)
     values = {**_nodes(of_model(own) if own else ()), **_nodes(base, "base_")}
-    if change.kind == kinds.MOVED:
+    if change.kind == MOVED:
         kept = [it for it in own if it["ep"] not in {b["ep"] for b in base}] or own
         values |= {**_nodes(kept), "ep": _eps(kept), "base_ep": _eps(base)}
-    if change.kind == kinds.CHANGED:
+    if change.kind == CHANGED:
         # The first nodes of both of one operator whose types or shapes differ.
         pairs = [(a, b) for a in base for b in own if a["op"] == b["op"]]
         a, b = next((it for it in pairs if _types(it[0]) != _types(it[1])), (base[0], own[0]))

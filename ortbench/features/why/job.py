@@ -13,8 +13,8 @@ from ortbench.analysis.nodes.each_node import is_compiled
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import temporary_folder
 from ortbench.core.stats import FEWEST
-from ortbench.features.why.analysis.changes import Change
-from ortbench.features.why.analysis.explain import Confirmation, Why, confirmation, explain, not_confirmed
+from ortbench.features.why.analysis import Change
+from ortbench.features.why.facts import Confirmation, Why, confirmation, explain, not_confirmed
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
 from ortbench.measure.passes import without_passes

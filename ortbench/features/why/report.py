@@ -9,9 +9,8 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import first_of
 from ortbench.facts.fact import Explanation, Fact
 from ortbench.facts.sentences import sentence, sentence_of
-from ortbench.features.why.analysis.changes import REST, SAME, Change, called
-from ortbench.features.why.analysis.explain import Why, by_time, explain, of_model
-from ortbench.features.why.facts import limit_facts, why_data, why_facts
+from ortbench.features.why.analysis import REST, SAME, Change, called
+from ortbench.features.why.facts import Why, by_time, explain, limit_facts, of_model, why_data, why_facts
 from ortbench.features.why.plan import WHY
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.result import Result

@@ -6,7 +6,7 @@ import importlib.util
 from functools import partial
 
 from ortbench.core.errors import BadInput
-from ortbench.features.suite.job.commands import Runner
+from ortbench.features.suite.job.runs import Runner
 from ortbench.plan.options import RawOptions
 
 

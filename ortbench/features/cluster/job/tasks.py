@@ -20,11 +20,9 @@ import ray
 from ortbench.core import __version__, printed, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import not_written, temporary_folder, write_or_note
-from ortbench.features.suite.job import case_runs
-from ortbench.features.suite.job.fingerprint import files_at, with_files, with_plans
-from ortbench.features.suite.job.folder import CASE_FILE, empty_folder, write_record
-from ortbench.features.suite.job.jobs import Job
-from ortbench.features.suite.job.record import Record, record_from
+from ortbench.features.suite.job import runs
+from ortbench.features.suite.job.jobs import Job, files_at, with_files, with_plans
+from ortbench.features.suite.job.record import CASE_FILE, Record, empty_folder, record_from, write_record
 from ortbench.measure.environment import git_commit, set_cluster_node
 from ortbench.measure.gpus import nvidia_gpus
 from ortbench.model.schema import Node
@@ -36,11 +34,11 @@ _OF_TASKS = ("OMP_NUM_THREADS", "RAY_")  # what Ray sets for its tasks: threads 
 
 
 def run_cases(
-    jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: case_runs.Tell, address: str
+    jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: runs.Tell, address: str
 ) -> tuple[list[Record], bool]:
-    """Carry jobs out as `ortbench.features.suite.job.case_runs.run_cases` does here; `BadInput` where there is no such cluster."""
+    """Carry jobs out as `ortbench.features.suite.job.runs.run_cases` does here; `BadInput` where there is no such cluster."""
     records: dict[str, Record] = {}
-    begun = [(job, *case_runs.find_record(job, out / job.case.id, fresh, on_cluster=True)) for job in jobs]
+    begun = [(job, *runs.find_record(job, out / job.case.id, fresh, on_cluster=True)) for job in jobs]
     orders = [(job, record) for job, record, was_done in begun if was_done is None]
     is_interrupted = True
     with suppress(KeyboardInterrupt), _connection(address) if orders else nullcontext():
@@ -67,7 +65,7 @@ def _save_case(record: Record, folder: Path, outcome: dict[str, bytes] | str) ->
         printed.count_warnings(outcome.get(printed.FILE_NAME, b"").splitlines())
         record = record_from(outcome[CASE_FILE], CASE_FILE)
     except (OSError, OrtbenchError) as error:
-        record = case_runs.broken_record(record, error)
+        record = runs.broken_record(record, error)
     write_record(record, folder)
     return record
 
@@ -186,7 +184,7 @@ def run_case(
                 ray.get(content).tofile(file)
         folder = Path(here, job.case.id)
         job = with_files(job, lambda path: str(copies.get(path, path)))
-        case_runs.run_case(job, replace(record, node=node), folder, quiet=True)
+        runs.run_case(job, replace(record, node=node), folder, quiet=True)
         saved = {it.relative_to(folder).as_posix(): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
     lost = not_written()
     return f"{node['name']} has no room for the result: {'; '.join(lost)}" if lost else saved

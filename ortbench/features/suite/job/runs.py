@@ -1,4 +1,5 @@
-"""Carries the cases of a suite out, one after the other, each into a folder of its own."""
+"""What `ortbench suite` and `ortbench suite merge` do: carry cases out, one after the other, each into a folder of its own, or put shards
+together; and show what they came to."""
 
 from __future__ import annotations
 
@@ -6,25 +7,58 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from ortbench.analysis.shapes import nothing_measured
 from ortbench.core import printed, signals
-from ortbench.core.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
+from ortbench.core.errors import (
+    BENCHMARK_FAILED,
+    INTERRUPTED,
+    NOT_COMPARABLE,
+    BadInput,
+    NotComparable,
+    OrtbenchError,
+    one_line,
+)
 from ortbench.core.features import part_of
+from ortbench.core.files import write_or_note
+from ortbench.core.parts import plain
+from ortbench.core.safe_text import complain, visible
 from ortbench.facts.checks import PASSED, UNCLEAR, check_by
 from ortbench.facts.fact import Fact
 from ortbench.features.gate.gates.verdict import Verdict
 from ortbench.features.gate.job import AskedGate, gate_live, gate_stored
-from ortbench.features.suite.job.fingerprint import fingerprint
-from ortbench.features.suite.job.folder import done_record, empty_folder, load_result, write_record
-from ortbench.features.suite.job.jobs import Job
-from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, SKIPPED, Record, figures
+from ortbench.features.suite.job.cases import Suite, parse_shard, shard
+from ortbench.features.suite.job.jobs import Job, fingerprint
+from ortbench.features.suite.job.record import (
+    BROKEN,
+    CONCLUDED,
+    INCOMPARABLE,
+    MEASURED,
+    MISSING,
+    SKIPPED,
+    Record,
+    claim_folder,
+    done_record,
+    empty_folder,
+    exit_code,
+    figures,
+    join_shards,
+    load_result,
+    write_record,
+)
+from ortbench.features.suite.report import build, csv, verdicts_report
 from ortbench.jobs.measuring import ForecastLine, measure
+from ortbench.jobs.publishing import check_wanted, json_text, publish
 from ortbench.measure.forecast import Forecast
 from ortbench.model.result import OK
+from ortbench.plan.plan import OutputOptions
+from ortbench.report.markdown import markdown
+from ortbench.report.publication import Failure, Part, Publication
 
+Runner = Callable[..., tuple[list[Record], bool]]  # as `run_cases` is called
 Tell = Callable[[Record, bool], None]  # the record of a case as it ends, and whether it was done before
 
 
@@ -142,3 +176,82 @@ def broken_record(record: Record, error: Exception) -> Record:
     is_said = isinstance(error, (OrtbenchError, OSError))
     text = one_line(error) if is_said else one_line(f"{type(error).__name__}: {error}")
     return replace(record, outcome=BROKEN, exit_code=BENCHMARK_FAILED, reason=text)
+
+
+# The commands
+
+
+def choose_jobs(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[str]) -> list[Job]:
+    """The jobs of a shard, such as ``2/4``, or of all cases, as far as their ids match a pattern, where there are any;
+    `BadInput` for no such shard, or a pattern that matches no case."""
+    ids = [case.id for case in found.cases]
+    taken = set(ids) if part is None else shard(ids, *parse_shard(part))
+    for pattern in only:
+        if not any(fnmatchcase(name, pattern) for name in ids):
+            raise BadInput(f"--only {pattern!r}: matches no case; --list shows them")
+    return [
+        job
+        for job in jobs
+        if job.case.id in taken and (not only or any(fnmatchcase(job.case.id, pattern) for pattern in only))
+    ]
+
+
+def run_suite(
+    found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: OutputOptions, runner: Runner | None = None
+) -> int:
+    """Carry jobs of a suite out in its folder, write and show what they came to; the exit code. `BadInput` where the folder is
+    something else's, or cannot be written."""
+    check_wanted(wanted)
+    if any(job.baseline is not None and job.baseline.parent.resolve() == place.resolve() for job in jobs):
+        raise BadInput(f"--out {place}: is the baseline too, which would be overwritten; name another folder")
+    claim_folder(place, found.name, found.file.sha256, [case.id for case in found.cases])
+    count = 0
+
+    def tell(record: Record, was_done: bool) -> None:
+        nonlocal count
+        count += 1
+        if record.exit_code or not wanted.quiet:
+            print(visible(f"[{count}/{len(jobs)}] {record.line(was_done)}"), file=sys.stderr)
+
+    signals.defer_signals()  # the summary is written whatever comes
+    records, interrupted = (runner or run_cases)(jobs, place, fresh, wanted.quiet, tell)
+    if interrupted:
+        complain(f"interrupted after {len(records)} of {len(jobs)} cases; the same command goes on")
+    return _conclude(found.name, records, place, wanted, interrupted)
+
+
+def merge_shards(folders: Sequence[Path], out: Path, wanted: OutputOptions) -> int:
+    """Put shards together in a folder, write and show what they came to; the exit code. `BadInput` where they do not belong
+    together, or the folder is something else's or cannot be made."""
+    check_wanted(wanted)
+    name, records, remarks = join_shards(folders, out)
+    for remark in remarks:
+        complain(remark)
+    missing = [record.id for record in records if record.outcome == MISSING]
+    if missing:
+        complain(f"{len(missing)} of {len(records)} cases are missing: {', '.join(missing)}")
+    return _conclude(name, records, out, wanted, interrupted=False)
+
+
+def _conclude(name: str, records: Sequence[Record], place: Path, wanted: OutputOptions, interrupted: bool) -> int:
+    code = (signals.exit_code() or INTERRUPTED) if interrupted else exit_code(records)
+    write_or_note(place / "summary.md", markdown(build(name, records)))
+    write_or_note(place / "summary.csv", csv(records))
+    data = {"suite": name, "exit_code": code, "folder": str(place), "cases": [plain(record) for record in records]}
+    publish(
+        wanted,
+        [build(name, records, str(place))],
+        lambda: json_text(data),
+        publication=lambda: Publication(name, [_part(it, place) for it in records], verdicts_report(name, records)),
+    )
+    return code
+
+
+def _part(record: Record, place: Path) -> Part:
+    result, failure = load_result(place / record.id), None
+    if record.outcome not in CONCLUDED:
+        failure = Failure("case", record.reason or "", record.outcome == SKIPPED, record.seconds)
+    elif result is None:
+        reason = "what was measured is not listed: its result file could not be written"
+        failure = Failure("case", reason, seconds=record.seconds)
+    return Part(result, record.id if result is not None else "", group=record.id, checks=record.checks, failure=failure)

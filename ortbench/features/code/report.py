@@ -19,8 +19,6 @@ from ortbench.core import __version__
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
 from ortbench.features.code.model import Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
-from ortbench.features.code.report import literals
-from ortbench.features.code.report.literals import by_step, dtype, random_array, shape_by_step
 from ortbench.model import kinds, modes
 from ortbench.model.protocol import Opened, Prepared
 from ortbench.plan.next_command import LEVELS
@@ -30,8 +28,11 @@ if TYPE_CHECKING:
     from ortbench.features.loop.model import OpenedLoop
     from ortbench.features.loop.plan import Steps
 
-_WIDTH = 100
-RUN = "run"  # the sync that is the run itself
+_DRAWN = {"float32": "np.float32", "float64": "np.float64"}  # what a generator of random numbers gives by itself
+FOUR_BITS = {"int4": "np.int8", "uint4": "np.uint8"}  # as arrays, by their types
+ML_DTYPES = "ml_dtypes"  # the package that has what numpy has not
+_ML_NAMES = ("bfloat16", "float8")
+_WIDTH = 100  # columns of a line, about
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,13 @@ def write_program(
     (mode,) = plan.modes
     context = _context(plan, opened, prepared, found)
     environment = Environment(
-        loader=PackageLoader("ortbench.features.code.report", "templates"),
+        loader=PackageLoader("ortbench.features.code", "templates"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"literal": literals.literal, "listed": literals.list_literal, "dtype": literals.dtype}
+    environment.filters |= {"literal": literal, "listed": list_literal, "dtype": dtype}
     names = ("imports", "session", *_templates(plan.work.whole, mode))
     texts = [environment.get_template(f"{name}.py.j2").render(context) for name in names]
     title = f"{visible(plan.model)} on {found['session']['ep']}, mode {mode}."
@@ -128,9 +129,9 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
     waits = [found["wait_download"] if copying else found["wait"]]
     captures = found["session"]["captures"]
     foreign = [it for it in tensors if it["number"] is not None]
-    ml_dtypes = [it for it in foreign if it["dtype"] not in literals.FOUR_BITS]
+    ml_dtypes = [it for it in foreign if it["dtype"] not in FOUR_BITS]
     packages = {it["module"] for it in found["session"]["custom_ops"]} - {None}
-    packages |= {literals.ML_DTYPES} if ml_dtypes else set()
+    packages |= {ML_DTYPES} if ml_dtypes else set()
     packages |= {external["library"]} - {"numpy"} if external is not None else set()
     tolerances = [it["tolerance"] for it in found["outputs"] if it["tolerance"] is not None]
     context: dict[str, Any] = {
@@ -159,7 +160,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "pinned": known.pinned,
         "in_place": mode == modes.HOST_ACCESSIBLE,
         "copies_each_run": copying,
-        "waits": found["wait"]["kind"] != RUN,
+        "waits": found["wait"]["kind"] != modes.RUN,
         "with_options": ", run_options" if plan.target.run_config or known.in_bursts or captures else "",
         # A plain run is never captured.
         "plainly": ", plain_options" if found["captured"] else ", run_options" if captures else "",
@@ -191,7 +192,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
 
 def _input_expression(tensor: ProgramTensor, bounds: list[float] | None) -> str:
     """An expression that makes a random input; a list of them for a sequence."""
-    made = literals.random_array(tensor["dtype"], literals.literal(tensor["shape"]), bounds)
+    made = random_array(tensor["dtype"], literal(tensor["shape"]), bounds)
     return made if tensor["length"] is None else f"[{made} for _ in range({tensor['length']})]"
 
 
@@ -323,3 +324,93 @@ def _input_expression_by_step(name: str, given: list[StepInput], bounds: list[fl
     if not any(fill is not None and fill[1] for fill in fills):
         return f"np.full({shape}, {first}, {dtype(name)})"
     return f"counted({shape}, {first}, {grows}, {dtype(name)})"
+
+
+# Values as source: texts, shapes, arrays that are made, sizes that follow from the step of a loop
+
+
+def literal(value: Any) -> str:
+    """A value as source: texts in double quotes wherever that takes no escapes, shapes as tuples, dictionaries as they are."""
+    if isinstance(value, str):
+        text = repr(value)
+        return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in value else text
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        items = [str(literal(it)) for it in value]
+        return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
+
+
+def list_literal(values: Sequence[Any], indent: int = 0) -> str:
+    """Values as a list: on one line, or on a line each where that is too long."""
+    words = [literal(value) for value in values]
+    one_line = f"[{', '.join(words)}]"
+    if indent + len(one_line) <= _WIDTH:
+        return one_line
+    inner = "".join(f"{' ' * indent}    {word},\n" for word in words)
+    return f"[\n{inner}{' ' * indent}]"
+
+
+def dtype(name: str) -> str:
+    if name in FOUR_BITS:
+        return FOUR_BITS[name]
+    return name if name in ("object", "bool") else f"{ML_DTYPES}.{name}" if name.startswith(_ML_NAMES) else f"np.{name}"
+
+
+def random_array(name: str, shape: str, bounds: Sequence[float] | None) -> str:
+    """An expression that makes a random array of a dtype, with a generator ``rng``, as ortbench makes its own. `shape` is source;
+    `bounds` are inclusive for integers, and None for texts."""
+    if name == "object":
+        return (
+            f'np.array([f"s{{number}}" for number in rng.integers(0, 10, {shape}).flat], dtype=object).reshape({shape})'
+        )
+    low, high = bounds or (0.0, 1.0)
+    if name == "bool":
+        made = f"rng.integers({literal(float(low))}, {literal(float(high))}, {shape}, dtype=np.uint8, endpoint=True)"
+        return f"{_array(made, shape)}.astype(bool)"
+    if "int" in name:  # four bits are in bytes of their own here
+        ends = f"{literal(float(low))}, {literal(float(high))}"
+        return _array(f"rng.integers({ends}, {shape}, dtype={dtype(name)}, endpoint=True)", shape)
+    made = _array(f"rng.random({shape}, dtype={_DRAWN.get(name, 'np.float32')})", shape)
+    if (low, high) != (0.0, 1.0):
+        made = f"({made} * {high - low!r} + {low!r}).astype({dtype(name)})"
+    elif name not in _DRAWN:
+        made = f"{made}.astype({dtype(name)})"
+    return made
+
+
+def _array(made: str, shape: str) -> str:
+    """Without dimensions a generator gives a number."""
+    return f"np.asarray({made})" if shape == "()" else made
+
+
+def by_step(values: Sequence[float]) -> str:
+    """An expression of ``step``, from 0 on, for a number that each step has.
+
+    A number, one that grows evenly, either of them from the second step on, or all of them in a row.
+    """
+    if (found := _even(values, 0)) is not None:
+        return found
+    rest = _even(values[1:], 1)
+    if rest is not None:
+        return f"{literal(values[0])} if step == 0 else {rest}"
+    return f"({', '.join(literal(value) for value in values)})[step]"
+
+
+def _even(values: Sequence[float], first_step: int) -> str | None:
+    """The same of numbers that grow evenly; None where they do not."""
+    grows = values[1] - values[0] if len(values) > 1 else 0
+    if any(after - before != grows for before, after in pairwise(values)):
+        return None
+    first = values[0] - first_step * grows
+    if not grows:
+        return literal(first)
+    steps = "step" if grows == 1 else f"{literal(grows)} * step"
+    return steps if not first else f"{literal(first)} + {steps}"
+
+
+def shape_by_step(shapes: Sequence[Sequence[int]]) -> str:
+    """A shape as source, of ``step`` where it is not the same in all."""
+    sizes = [by_step([shape[place] for shape in shapes]) for place in range(len(shapes[0]))]
+    return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
