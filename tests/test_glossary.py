@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import ortbench
-from ortbench.analysis import packages
+from ortbench.analysis.packages import SHARED
 from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.features.explain.job import page_names, page_of, section
@@ -211,7 +211,7 @@ def test_every_noun_of_findings_has_an_entry() -> None:
 
 
 def test_every_warning_has_an_entry_and_no_entry_is_of_none() -> None:
-    codes = set().union(*map(codes_of, nodes().values()), CODES.values(), {packages.SHARED})
+    codes = set().union(*map(codes_of, nodes().values()), CODES.values(), {SHARED})
     all_known(codes, words(Group.WARNINGS))
     none_left_over(words(Group.WARNINGS), codes)
 

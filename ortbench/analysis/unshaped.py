@@ -21,7 +21,7 @@ WHY = {
 _MOST = 3  # outputs that are named
 
 
-def reasons(outputs: Sequence[Tensor]) -> list[str]:
+def reasons_without_shape(outputs: Sequence[Tensor]) -> list[str]:
     """Why some of the outputs are, a clause a reason with those that it is of."""
     found = []
     for why, said in WHY.items():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from ortbench.analysis import unshaped
+from ortbench.analysis.unshaped import reasons_without_shape
 from ortbench.analysis.items import dim_sizes, items_of
 from ortbench.analysis.nodes.node_shares import nodes_stay
 from ortbench.analysis.outputs import EXPECTED, put, told
@@ -84,7 +84,7 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
         sizes = (f"set to {size}: {', '.join(names)}" for size, names in by_size(guessed).items())
         result.warn("dims-set-to-1", f"symbolic dimensions {'; '.join(sizes)}; give others with --dim or --shape")
     binds = any(not mode_of(mode).of_cpu_tensors for mode in plan.modes)
-    for reason in unshaped.reasons(opened["outputs"]):
+    for reason in reasons_without_shape(opened["outputs"]):
         result.warn("outputs-without-shape", f"{reason}: bound without a shape" if binds else reason)
     for case in result.cases:
         if opened["unsupported"] is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis import packages
+from ortbench.analysis.packages import SHARED, shared_name
 from ortbench.features.doctor.facts import BAD, GOOD, KNOW, examine, usable, visible, works
 from ortbench.features.doctor.model import Facts
 from ortbench.features.doctor.report import build_doctor
@@ -183,9 +183,9 @@ def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
     facts = quiet_machine()
     assert facts["installed"] is not None
     facts["installed"]["eps"] += [own, plugin]
-    sentence = packages.shared_name(name, ["onnxruntime-gpu", "onnxruntime-ep-cuda13"])
+    sentence = shared_name(name, ["onnxruntime-gpu", "onnxruntime-ep-cuda13"])
     facts["installed"]["warnings"] = [
-        {"code": packages.SHARED, "message": sentence},
+        {"code": SHARED, "message": sentence},
         {"code": "another", "message": "what another part of the page says"},
     ]
     found = [
@@ -201,10 +201,10 @@ def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
         (KNOW, sentence),
     ]
     assert (
-        packages.shared_name("X", ["a", "b"])
+        shared_name("X", ["a", "b"])
         == "X is in a and b: by that name --ep takes the one of a, and --ep b the other"
     )
-    assert packages.shared_name("X", ["a", "b", "c"]) == (
+    assert shared_name("X", ["a", "b", "c"]) == (
         "X is in a, b and c: by that name --ep takes the one of a, and --ep b or --ep c another"
     )
 

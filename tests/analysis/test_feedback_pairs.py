@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ortbench.analysis import feedback_pairs
+from ortbench.analysis.feedback_pairs import suggested
 from ortbench.analysis.feedback_pairs import patterns
 from ortbench.analysis.findings.program import loop_command
 from ortbench.model.schema import SuggestedLoop, Tensor
@@ -20,7 +20,7 @@ def tensor(name: str, shape: Dims, kind: str = "float") -> Tensor:
 
 
 def suggested(model: str, inputs: list[Tensor], outputs: list[Tensor]) -> SuggestedLoop | None:
-    return feedback_pairs.suggested(inputs, outputs, partial(loop_command, CarriedOut((), model, inputs)))
+    return suggested(inputs, outputs, partial(loop_command, CarriedOut((), model, inputs)))
 
 
 def caches(name: str, length: str, layers: int = 2, of: tuple[str, ...] = ("",)) -> list[Tensor]:

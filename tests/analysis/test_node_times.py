@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ortbench.analysis.nodes import node_times
+from ortbench.analysis.nodes.node_times import as_run, outline, same_nodes, summary
 from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node, with_copies
 from ortbench.analysis.nodes.node_times import COMPILED, Timed
 from ortbench.core.eps import CPU_EP
@@ -45,7 +45,7 @@ def rows(found: Mapping[str, Any], key: str, *columns: str) -> list[tuple[Any, .
 
 
 def test_the_summary_is_of_means_over_the_faster_half_of_the_runs() -> None:
-    found = node_times.summary([800, 1000, 1200], TIMED, GRAPH)
+    found = summary([800, 1000, 1200], TIMED, GRAPH)
     assert (found["runs"], found["run_ns"], found["outside_ns"], found["problem"]) == (3, 900, 410, None)
     assert rows(found, "operators", "op", "ep", "nodes", "ns", "share") == [
         ("Det", CPU_EP, 1, 305, 0.338889),
@@ -76,7 +76,7 @@ def test_shares_add_up_where_each_run_is_held_up_in_another_node() -> None:
     ]
     timed_nodes = [timed(op, ns, CPU_EP, op) for op, ns in zip(("Conv", "Relu", "Gemm"), held_up, strict=True)]
     runs = [sum(ns) + 60 for ns in zip(*held_up, strict=True)]
-    found = node_times.summary(runs, timed_nodes, [])
+    found = summary(runs, timed_nodes, [])
     shares = [share for (share,) in rows(found, "operators", "share")]
     assert shares == [0.5, 0.1, 0.1]
     assert rows(found, "eps", "share") == [(0.7,)]
@@ -84,19 +84,19 @@ def test_shares_add_up_where_each_run_is_held_up_in_another_node() -> None:
 
 
 def test_without_a_graph_and_with_compiled_graphs() -> None:
-    found = node_times.summary([800, 1000, 1200], TIMED, None, "it is a secret")
+    found = summary([800, 1000, 1200], TIMED, None, "it is a secret")
     assert rows(found, "memcpy", "name", "bytes", "ns", "tensor", "forced_by", "island") == [
         ("Memcpy_1", 64, 100, None, None, None),
         ("Memcpy", 16, 30, None, None, None),
     ]
     assert (found["islands"], found["problem"]) == ([], "it is a secret")
     parts = [timed(f"{GPU}_{GPU}_123_{n}_{n}", [5, 5], op=f"{GPU}_123_{n}") for n in range(2)]
-    assert rows(node_times.summary([10, 10], parts, []), "operators", "op", "nodes", "ns") == [(COMPILED, 2, 10)]
+    assert rows(summary([10, 10], parts, []), "operators", "op", "nodes", "ns") == [(COMPILED, 2, 10)]
 
 
 def test_islands_and_their_copies_are_ranked_by_cost_and_numbered_so() -> None:
     graph = [*GRAPH, node("rest", "x", "z", CPU_EP)]
-    found = node_times.summary([1000], [*(timed(it.name, [9], it.ep, it.op) for it in TIMED), timed("rest", [99], CPU_EP)],
+    found = summary([1000], [*(timed(it.name, [9], it.ep, it.op) for it in TIMED), timed("rest", [99], CPU_EP)],
                               graph)  # fmt: skip
     assert [[it["name"] for it in island["nodes"]] for island in found["islands"]] == [["rest"], ["island"]]
     assert rows(found, "memcpy", "tensor", "island") == [("a", 1), ("b", 1)]
@@ -106,13 +106,13 @@ def test_islands_and_their_copies_are_ranked_by_cost_and_numbered_so() -> None:
 def test_what_onnxruntime_made_of_an_islands_nodes_counts_where_there_is_only_one_island() -> None:
     graph = with_copies([node("a", "x", "p"), node("b", "p", "q", CPU_EP), node("c", "q", "r", CPU_EP)], ["x"])
     ran = [timed("new", [7], CPU_EP, op="FusedThing")]
-    assert node_times.summary([10], ran, graph)["islands"][0]["node_ns"] == 7
+    assert summary([10], ran, graph)["islands"][0]["node_ns"] == 7
     apart = [*graph, node("d", "x", "z", CPU_EP)]
-    assert [island["node_ns"] for island in node_times.summary([10], ran, apart)["islands"]] == [0, 0]
+    assert [island["node_ns"] for island in summary([10], ran, apart)["islands"]] == [0, 0]
 
 
 def test_an_outline_has_no_times_and_the_bytes_of_a_run_if_there_was_one() -> None:
-    ran, unrun = node_times.outline(GRAPH, TIMED), node_times.outline(GRAPH, [])
+    ran, unrun = outline(GRAPH, TIMED), outline(GRAPH, [])
     for found in (ran, unrun):
         assert rows(found, "memcpy", "tensor", "ns", "island") == [("a", None, 0), ("b", None, 0)]
         assert rows(found, "islands", "ns", "share", "node_ns", "to_host", "from_host") == [(None, None, None, 1, 1)]
@@ -140,18 +140,18 @@ def test_nodes_are_the_same_by_name_and_place() -> None:
         timed("Memcpy", [1], op=TO_HOST, inside=0),
         timed("else/n", [1], CPU_EP, inside=0),
     ]
-    assert node_times.same_nodes(BRANCHES, ran) == {0: 0, 1: 3, 2: 4}
-    kept = node_times.as_run(BRANCHES, ran)
+    assert same_nodes(BRANCHES, ran) == {0: 0, 1: 3, 2: 4}
+    kept = as_run(BRANCHES, ran)
     assert [(it.name, it.ep, it.inside) for it in kept] == [
         ("if", GPU, None), ("Memcpy", GPU, 0), ("else/n", CPU_EP, 0),
     ]  # fmt: skip
-    assert node_times.same_nodes(BRANCHES, ran[:2]) == {0: 0}  # nothing says which branch it was
+    assert same_nodes(BRANCHES, ran[:2]) == {0: 0}  # nothing says which branch it was
     graph = [node("Relu_0", "x", "a"), node("if", "c", "y", op="If"), node("Relu_0", "a", "b", inside=1)]
     ran = [timed("if", [9], op="If"), timed("Relu_0", [1], inside=0)]
-    assert node_times.same_nodes(graph, ran) == {0: 1, 1: 2}
+    assert same_nodes(graph, ran) == {0: 1, 1: 2}
     graph = [node("conv", "x", "a", CPU_EP, op="Conv"), node("gemm", "a", "y", CPU_EP, op="Gemm")]
     ran = [timed("conv", [1], CPU_EP, op="FusedConv"), timed("fused gemm", [1], CPU_EP, op="FusedGemm")]
-    assert node_times.same_nodes(graph, ran) == {0: 0, 1: 1}
+    assert same_nodes(graph, ran) == {0: 0, 1: 1}
 
 
 PREDICTED = with_copies(

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
-from ortbench.analysis.comparing.sequential import Interval, log_wager, median_ratio, most_against
+from ortbench.analysis.comparing.sequential import MedianRatio, log_wager, median_ratio, most_against
 
 ALPHAS = [Fraction(1, 20), Fraction(1, 40), Fraction(1, 100), Fraction(1, 200), Fraction(1, 1000)]
 FIRST_PROOF = {Fraction(1, 40): 8, Fraction(1, 100): 9, Fraction(1, 200): 11, Fraction(1, 1000): 13}
@@ -100,7 +100,7 @@ def test_few_ratios() -> None:
     assert tuple(found) == pytest.approx((110**0.5, 1 + against, 20 - against, 20))
     for n in [1, 9, 100]:
         bound = None if n == 1 else 1
-        assert median_ratio([1.0] * n, 0.01) == Interval(1, bound, bound, n)
+        assert median_ratio([1.0] * n, 0.01) == MedianRatio(1, bound, bound, n)
 
 
 def test_the_order_and_the_direction_of_ratios_do_not_matter() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from ortbench.analysis import engines
+from ortbench.analysis.engines import cache_options
 from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
 from ortbench.core import files
 from ortbench.core.eps import CPU_EP
@@ -166,7 +166,7 @@ def test_the_ep_knows_the_options_by_these_names() -> None:
     if library is None:
         lacking("this onnxruntime package has no TensorRT EP")
     with open(library, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        for name in engines.cache_options(TENSORRT, "/c", {}):
+        for name in cache_options(TENSORRT, "/c", {}):
             assert content.find(b"\0" + name.encode() + b"\0") > 0, name
 
 

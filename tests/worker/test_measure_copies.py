@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.nodes import gpu_activity
+from ortbench.analysis.nodes.gpu_activity import zero_copy
 from ortbench.analysis.nodes.gpu_activity import D2H, H2D, KERNEL, Activity, Moment, measured
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.model.schema import CaseCheck, Copied, Measured
@@ -95,9 +95,9 @@ def test_what_it_makes_of_zero_copy() -> None:
     nothing: Copied = {"n": 0, "bytes": 0, "ns": 0, "memory": None}
     clean: Measured = {"runs": 3, "run_ns": 1, "h2d": nothing, "d2h": nothing, "kernels_ns": 1}
     seen = "CUPTI saw no copy in 3 runs; by times alone: a run takes +1.00 ms"
-    assert gpu_activity.zero_copy(slow, clean) == {"verdict": "passed", "how": seen, "addresses": True}
+    assert zero_copy(slow, clean) == {"verdict": "passed", "how": seen, "addresses": True}
     copying: Measured = {**clean, "d2h": {**nothing, "n": 1, "bytes": 64, "memory": "pinned"}}
-    assert gpu_activity.zero_copy({**slow, "verdict": "passed"}, copying) == {
+    assert zero_copy({**slow, "verdict": "passed"}, copying) == {
         "verdict": "unclear",
         "how": "CUPTI saw 64 bytes of d2h a run; by times alone: a run takes +1.00 ms",
         "addresses": True,
@@ -107,7 +107,7 @@ def test_what_it_makes_of_zero_copy() -> None:
         "how": "the outputs are not at the addresses that were bound",
         "addresses": False,
     }
-    assert gpu_activity.zero_copy(elsewhere, clean) == elsewhere
+    assert zero_copy(elsewhere, clean) == elsewhere
 
 
 @pytest.mark.process

@@ -22,7 +22,7 @@ from itertools import count
 from typing import NamedTuple
 
 
-class Interval(NamedTuple):
+class MedianRatio(NamedTuple):
     """The median ratio and where it lies: `low` and `high` are None while there are too few rounds to say."""
 
     ratio: float
@@ -31,7 +31,7 @@ class Interval(NamedTuple):
     rounds: int
 
 
-def median_ratio(ratios: Sequence[float], alpha: float) -> Interval:
+def median_ratio(ratios: Sequence[float], alpha: float) -> MedianRatio:
     """The median of paired ratios with an interval that may be looked at after every round.
 
     Args:
@@ -49,8 +49,8 @@ def median_ratio(ratios: Sequence[float], alpha: float) -> Interval:
     middle = ordered[n // 2] if n % 2 else math.sqrt(ordered[n // 2 - 1] * ordered[n // 2])
     against = most_against(n, alpha)
     if against is None:
-        return Interval(middle, None, None, n)
-    return Interval(middle, ordered[against], ordered[n - 1 - against], n)
+        return MedianRatio(middle, None, None, n)
+    return MedianRatio(middle, ordered[against], ordered[n - 1 - against], n)
 
 
 @lru_cache

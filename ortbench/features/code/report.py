@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ortbench.analysis.unshaped import reasons
+from ortbench.analysis.unshaped import reasons_without_shape
 from ortbench.core import __version__
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible
@@ -89,7 +89,7 @@ def _about(plan: Plan, opened: Opened, found: Program, packages: Sequence[str], 
     session = found["session"]
     cuda = ["cuda-python"] * (session["stream"] == "cuda-python")
     needs = ["onnxruntime", "numpy", *filter(None, [session["module"]]), *packages, *cuda]
-    without = [] if modes.mode_of(mode).of_cpu_tensors else reasons(opened["outputs"])
+    without = [] if modes.mode_of(mode).of_cpu_tensors else reasons_without_shape(opened["outputs"])
     said = [
         (modes.LOOPS_DO if plan.work.whole == modes.WHOLE_LOOP else modes.MODES_DO)[mode],
         f"Assumes {_assumption(plan, mode)}.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.findings import node_advice
+from ortbench.analysis.findings.node_advice import outlook
 from ortbench.analysis.items import dims_of
 from ortbench.analysis.unshaped import WHY
 from ortbench.core import units
@@ -90,7 +90,7 @@ def _print_placement(screen: Screen, found: Inspected, verbose: bool) -> None:
         screen.blank()
         screen.text(table.title, style="heading")
         print_table(screen, table)
-    for sentence in node_advice.outlook(copies):
+    for sentence in outlook(copies):
         screen.blank()
         screen.text(sentence)
 

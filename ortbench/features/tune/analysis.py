@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import zip_longest
 from statistics import median
 
-from ortbench.analysis.comparing.sequential import Interval as PairInterval
+from ortbench.analysis.comparing.sequential import MedianRatio
 from ortbench.analysis.comparing.sequential import fewest, median_ratio
 from ortbench.analysis.comparing.verdict import ABOVE, BELOW, SAME, Ends, Interval, verdict_of
 from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried, configuration
@@ -236,12 +236,12 @@ class Elimination:
         known = {name: figures for name in self._left[goal] if (figures := self._figures[goal, name])}
         return min(known, key=lambda name: median(known[name].values()), default=None)
 
-    def ratio(self, goal: str, over: str, under: str) -> PairInterval | None:
+    def ratio(self, goal: str, over: str, under: str) -> MedianRatio | None:
         """The median ratio of two configurations in the rounds that both have; None without any."""
         one, other = self._figures[goal, over], self._figures[goal, under]
         ratios = [one[number] / other[number] for number in one.keys() & other.keys()]
         return median_ratio(ratios, self._alpha) if ratios else None
 
 
-def _is_same(found: PairInterval | None) -> bool:
+def _is_same(found: MedianRatio | None) -> bool:
     return found is not None and verdict_of((found.low, found.high), 1 + MARGIN) == SAME

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ortbench.analysis.comparing.ratio import CANNOT_TELL, SAME, RatioEstimate, word
 from ortbench.analysis.comparing.verdict import MARGIN, Interval
-from ortbench.analysis.findings import finding as findings
+from ortbench.analysis.findings.finding import Finding
 from ortbench.core import units
 from ortbench.model.modes import CPU_TIME, LATENCY
 from ortbench.report import model
@@ -25,7 +25,7 @@ def left_out(
     found: Mapping[str, Mapping[str, tuple[float, Interval | None]]],
     failures: Mapping[str, str],
     why: Mapping[str, str],
-    lacking: Sequence[findings.Finding] = (),
+    lacking: Sequence[Finding] = (),
 ) -> list[model.Report]:
     """The configurations that were tried and are not among the best, with their figures against the first, the fastest first, and why
     they are not, unless others raced better; those that could not be measured; and what there was no time for."""

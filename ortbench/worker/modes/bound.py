@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ortbench.analysis.unshaped import INPUT, reasons
+from ortbench.analysis.unshaped import INPUT, reasons_without_shape
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, MODES, RUN, SYNCHRONIZE
 from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, call_and_wait, sync_steps
@@ -149,7 +149,7 @@ class BoundMode(SingleMode):
         outputs, data = self._model.outputs, self._data
         pairs = zip(outputs, data.reference, strict=True)
         return "; ".join(
-            reasons(
+            reasons_without_shape(
                 [
                     {**describe_tensor(spec, get_form(value)), "unshaped": data.unshaped[spec.name]}
                     for spec, value in pairs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ortbench.analysis import precision
+from ortbench.analysis.precision import accepting, how_far
 from ortbench.core.errors import NotWritten, WrongOutputs
 from ortbench.model.modes import LATENCY
 from ortbench.worker.session.tensors import Array, Value
@@ -153,8 +153,8 @@ def compare_outputs(
             continue
         gap = distance(got, reference, rtol, atol)
         if comparison["differs"] is None:
-            comparison["differs"] = wrong if gap is None else f"{wrong}; {precision.how_far(*gap)}"
-            comparison["accepts"] = None if gap is None else precision.accepting(*gap)
+            comparison["differs"] = wrong if gap is None else f"{wrong}; {how_far(*gap)}"
+            comparison["accepts"] = None if gap is None else accepting(*gap)
         relative = comparison["relative"]
         comparison["relative"] = None if gap is None or relative is None else max(relative, gap.relative)
     return comparison

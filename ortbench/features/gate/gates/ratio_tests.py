@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ortbench.analysis.comparing import verdict
+from ortbench.analysis.comparing.verdict import ABOVE, BELOW, verdict_of
 from ortbench.analysis.comparing.pairs import blocks, timed_phase
-from ortbench.analysis.comparing.sequential import Interval, fewest, median_ratio
+from ortbench.analysis.comparing.sequential import MedianRatio, fewest, median_ratio
 from ortbench.analysis.comparing.series import PERCENTILES, STATISTICS, Key, Point, point_text
 from ortbench.core import units
 from ortbench.core.errors import BadInput
@@ -49,7 +49,7 @@ def ratio_of(ratio: float, low: float | None = None, high: float | None = None) 
 def verdict_on(low: float | None, high: float | None, limit: float, *, at_most: bool) -> str:
     """The verdict on a ratio that lies between two ends for certain; of None it cannot be told."""
     below, above = (PASSED, FAILED) if at_most else (FAILED, PASSED)
-    return {verdict.BELOW: below, verdict.ABOVE: above}.get(verdict.verdict_of((low, high), limit, limit), UNCLEAR)
+    return {BELOW: below, ABOVE: above}.get(verdict_of((low, high), limit, limit), UNCLEAR)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class RatioTest:
     mode: str = ""  # that it is of; "" for that of both streams
     point: Point = ()
 
-    def check(self, found: Interval | None, medians: Callable[[], float] | None = None) -> Check:
+    def check(self, found: MedianRatio | None, medians: Callable[[], float] | None = None) -> Check:
         """The verdict as far as it is known; `medians` is the ratio of those of all samples, which must lie on the same side of the
         limit."""
         if found is None:
@@ -262,7 +262,7 @@ class SequentialTests:
         return stream.phase in phases or LATENCY not in phases
 
 
-def _short(ratio_test: RatioTest, found: Interval) -> str:
+def _short(ratio_test: RatioTest, found: MedianRatio) -> str:
     low, high = found.low, found.high
     ends = "" if low is None or high is None else f" ({units.ratio(low, 3)}–{units.ratio(high, 3)})"
     return f"ratio {units.ratio(found.ratio, 3)}{ends}, {ratio_test.bound}"
