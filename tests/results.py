@@ -7,11 +7,11 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
-from ortbench.analysis.comparing.series import Key, Series, value_of
+from ortbench.analysis.advice import Finding
 from ortbench.analysis.derive import derive, put_copies
-from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.host import put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
+from ortbench.analysis.resource_usage import put_host, put_spin_share
+from ortbench.analysis.series import Key, Series, value_of
 from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
 from ortbench.facts.fact import Fact, Quantity

@@ -48,7 +48,7 @@ EXCEPTIONS = {("__main__.py", f"ortbench{module}") for module in ("", ".cli", ".
 EXCEPTIONS |= {("__init__.py", f"ortbench.core{module}") for module in ("", ".errors", ".features")}
 EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("commands", "results", "running")}
 # Commands to copy are written in options.
-EXCEPTIONS |= {("analysis/findings/program.py", "ortbench.plan.next_command")}
+EXCEPTIONS |= {("analysis/advice.py", "ortbench.plan.next_command")}
 # The only rooms that load a library, whenever they do.
 HOME = {
     "onnxruntime": ("worker",),

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import ortbench
-from ortbench.analysis.packages import SHARED
-from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
+from ortbench.analysis.comparison import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
+from ortbench.analysis.eps import SHARED
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.features.explain.job import page_names, page_of, section
 from ortbench.features.page.report.page import build_page

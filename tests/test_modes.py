@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.comparing.rows import rows
-from ortbench.analysis.link import add_shares
+from ortbench.analysis.comparison import rows
+from ortbench.analysis.copies import add_shares
 from ortbench.core.stats import Value
 from ortbench.facts.run import copy_share
 from ortbench.features.gate.gates.ratio_tests import own_ratio_tests, regression_tests

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.findings.program import again, how_to_write, inspection, node_times
+from ortbench.analysis.advice import again, how_to_write, inspection, node_times
 from ortbench.cli.options import declared_for
 from ortbench.core.errors import BadInput
 from ortbench.facts.findings import findings

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from statistics import median
 
-from ortbench.analysis.comparing.claims import other_work
-from ortbench.analysis.comparing.pairs import are_apart, by_round, ratio_of
-from ortbench.analysis.host import put_host, put_spin_share
+from ortbench.analysis.copies import add_shares, least_ns
+from ortbench.analysis.intervals import are_apart, by_round, ratio_of
 from ortbench.analysis.items import put_throughput
-from ortbench.analysis.link import add_shares, least_ns
 from ortbench.analysis.noise import supports_speedup
-from ortbench.analysis.residency import is_only_host_accessible, shows_copies
+from ortbench.analysis.resource_usage import put_host, put_spin_share
+from ortbench.analysis.speedups import is_only_host_accessible, other_work, shows_copies
 from ortbench.core.features import part_of
 from ortbench.core.stats import Stats, Value, by_processes, median_interval, summarise
 from ortbench.model.kinds import kind_of

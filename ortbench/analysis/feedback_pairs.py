@@ -28,7 +28,7 @@ _OF_ENCODER = {"encoder", "cross"}
 _FLOATS = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "double")}
 
 
-def suggested(
+def suggest_loop(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], command: Callable[[Collection[str], Sequence[str]], str]
 ) -> SuggestedLoop | None:
     """The loop that a model looks made for, by names, types and shapes, with its `command`, made of the names of its state and of the

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
-from ortbench.analysis.comparing.pairs import ROUNDS, block_spans, taken_blocks
+from ortbench.analysis.intervals import ROUNDS, block_spans, taken_blocks
 from ortbench.model.result import OK, Case
 from ortbench.model.schema import GpuReading, Throttled
 

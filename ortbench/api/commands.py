@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ortbench.analysis.comparing.naming import called
+from ortbench.analysis.naming import called
 from ortbench.api.given import command_line, given_of, in_python, lend_files, options_for
 from ortbench.api.memory_inputs import Lent
 from ortbench.api.results import Comparison, Result, Saved, read

@@ -6,17 +6,25 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.claims import NOISY, UNCERTAIN, UNKNOWN
-from ortbench.analysis.comparing.comparable import alike_but_for_ep, are_alike, changes, mismatches
-from ortbench.analysis.comparing.pairs import PARTS
-from ortbench.analysis.comparing.ratio import BETWEEN_RUNS, FAR, RatioEstimate, are_one_run, compare_series
-from ortbench.analysis.comparing.rows import Row, lacking, modes_alone, points_alone
-from ortbench.analysis.comparing.series import Key, Series, series_at
-from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, at_most, quotient, verdict_of
-from ortbench.analysis.findings.node_advice import short
+from ortbench.analysis.comparable import alike_but_for_ep, are_alike, changes, mismatches
+from ortbench.analysis.comparison import (
+    BETWEEN_RUNS,
+    FAR,
+    RatioEstimate,
+    Row,
+    are_one_run,
+    compare_series,
+    lacking,
+    modes_alone,
+    points_alone,
+)
+from ortbench.analysis.intervals import ABOVE, BELOW, MARGIN, OPEN, PARTS, SAME, at_most, quotient, verdict_of
 from ortbench.analysis.items import best_mode, is_batch
+from ortbench.analysis.load_points import FEWEST_BLOCKS
 from ortbench.analysis.outputs import doubt
-from ortbench.analysis.point_blocks import FEWEST_BLOCKS
+from ortbench.analysis.placement import short
+from ortbench.analysis.series import Key, Series, series_at
+from ortbench.analysis.speedups import NOISY, UNCERTAIN, UNKNOWN
 from ortbench.core.errors import NotComparable
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, per_s, times

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.advice import Finding
 from ortbench.core.features import part_of
 from ortbench.facts import shared
 from ortbench.facts.fact import Fact, record

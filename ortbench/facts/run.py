@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from ortbench.analysis.comparing.claims import (
+from ortbench.analysis.advice import carried_out, how_to_write, lever, loop_command
+from ortbench.analysis.feedback_pairs import suggest_loop
+from ortbench.analysis.speedups import (
+    COPIED,
     FASTER,
+    UNCLEAR,
     UNKNOWN,
     claim,
     claim_between,
+    handing_on,
+    is_on_host,
     may_be_faster,
     other_work,
     part_saved,
 )
-from ortbench.analysis.feedback_pairs import suggested
-from ortbench.analysis.findings.program import carried_out, how_to_write, lever, loop_command
-from ortbench.analysis.residency import COPIED, UNCLEAR, handing_on, is_on_host
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Values, latency, ns, per_s, share, times
 from ortbench.facts.speedups import speedup_facts
@@ -144,7 +147,7 @@ def _checks(result: Result) -> Iterator[Fact]:
 
 def _step(result: Result) -> Iterator[Fact]:
     """That the model looks like a step of a loop, whose state other commands feed back."""
-    found = suggested(result.model["inputs"], result.model["outputs"], partial(loop_command, carried_out(result)))
+    found = suggest_loop(result.model["inputs"], result.model["outputs"], partial(loop_command, carried_out(result)))
     if found is not None and found["sure"]:
         feedback = [" → ".join(it) for it in found["patterns"]]
         yield Fact("step-of-a-loop", "likely", "", {"feedback": feedback}, found["command"])

@@ -8,7 +8,7 @@ from functools import cache
 from string import Formatter
 from typing import Any, NamedTuple
 
-from ortbench.analysis.findings.finding import Weight
+from ortbench.analysis.advice import Weight
 from ortbench.core import units
 from ortbench.core.features import features, part_of
 from ortbench.core.safe_text import first_of, listed, shortened

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, compared, fastest, may_be_faster
-from ortbench.analysis.residency import takes
+from ortbench.analysis.speedups import FASTER, NOISY, UNKNOWN, compared, fastest, may_be_faster, takes
 from ortbench.core.features import part_of
 from ortbench.facts.fact import Fact, Values, latency, share, times
 from ortbench.facts.findings import facts_of

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ortbench.analysis.engines import BUILDERS
-from ortbench.analysis.findings.program import again, inspection, node_times
-from ortbench.analysis.host import (
+from ortbench.analysis.advice import again, inspection, node_times
+from ortbench.analysis.eps import BUILDERS
+from ortbench.analysis.noise import WHO, busy_reasons, quiet_options, summary
+from ortbench.analysis.outputs import told_of, worst
+from ortbench.analysis.placement import bytes_inside, copies_inside, fell_back, is_much_inside, share_inside
+from ortbench.analysis.resource_usage import (
     COMPUTES,
     STILL,
     cpu_time_ns,
@@ -16,10 +19,7 @@ from ortbench.analysis.host import (
     is_spinning,
     what_helps,
 )
-from ortbench.analysis.nodes.node_shares import bytes_inside, copies_inside, fell_back, is_much_inside, share_inside
-from ortbench.analysis.noise import WHO, busy_reasons, quiet_options, summary
-from ortbench.analysis.outputs import told_of, worst
-from ortbench.analysis.residency import needs
+from ortbench.analysis.speedups import needs
 from ortbench.core.eps import CPU_EP
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, ns, share
 from ortbench.model.modes import CPU_CORES, CPU_TIME, ENQUEUE_SHARE, LATENCY, NO_SPIN, SPIN_SHARE, mode_of

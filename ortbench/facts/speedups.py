@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ortbench.analysis.comparing.claims import (
+from ortbench.analysis.advice import again, how_to_write, inside
+from ortbench.analysis.intervals import ENDED_BY_TIME, MARGIN, PAIRS
+from ortbench.analysis.noise import more_rounds
+from ortbench.analysis.speedups import (
     ALIKE,
     FASTER,
     NOISY,
@@ -18,14 +21,12 @@ from ortbench.analysis.comparing.claims import (
     claim_of,
     compared,
     fastest,
+    is_on_host,
     may_be_faster,
+    needs,
     over,
+    takes,
 )
-from ortbench.analysis.comparing.pairs import ENDED_BY_TIME, PAIRS
-from ortbench.analysis.comparing.verdict import MARGIN
-from ortbench.analysis.findings.program import again, how_to_write, inside
-from ortbench.analysis.noise import more_rounds
-from ortbench.analysis.residency import is_on_host, needs, takes
 from ortbench.core.stats import FEW, Value
 from ortbench.facts.fact import Fact, Quantity, Values, latency, ns, times
 from ortbench.model.kinds import kind_of

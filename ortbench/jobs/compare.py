@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortbench.analysis.comparing.comparable import MODEL, mismatches, unlike
-from ortbench.analysis.comparing.naming import called, natural
-from ortbench.analysis.comparing.rows import not_shown
-from ortbench.analysis.comparing.series import Selection
+from ortbench.analysis.comparable import MODEL, mismatches, unlike
+from ortbench.analysis.comparison import not_shown
+from ortbench.analysis.naming import called, natural
+from ortbench.analysis.series import Selection
 from ortbench.core import features
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.files import Kind, check_readable, is_folder, kind_of

@@ -140,7 +140,7 @@ def _exit_code(found: Measured) -> int:
 def say_failures(result: Result, where: str = "") -> int:
     """Say on standard error which modes, load points or shapes failed, or that none could be measured; the exit code that
     follows from it. `where` stands before each line: whose result it is."""
-    from ortbench.analysis.shapes import failures_of, nothing_measured
+    from ortbench.analysis.items import failures_of, nothing_measured
     from ortbench.model.result import FAILED, OK
 
     statuses = [case.status for case in result.cases]

@@ -79,7 +79,7 @@ def measured(
 def _side_by_side(found: Measured, each: bool, only: Sequence[str]) -> tuple[list[Report], str]:
     """Several configurations in one table, behind `each` by itself, which settings of one EP do not need; and the Markdown
     of all, in which the table comes first."""
-    from ortbench.analysis.comparing.series import Selection
+    from ortbench.analysis.series import Selection
     from ortbench.model.metric_names import parse_metric
     from ortbench.report import comparison, run
     from ortbench.report.markdown import markdown

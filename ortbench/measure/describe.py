@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from ortbench.analysis.unshaped import reasons_without_shape
+from ortbench.analysis.comparable import recorded_variables
 from ortbench.analysis.items import dim_sizes, items_of
-from ortbench.analysis.nodes.node_shares import nodes_stay
-from ortbench.analysis.outputs import EXPECTED, put, told
+from ortbench.analysis.outputs import EXPECTED, put, reasons_without_shape, told
+from ortbench.analysis.placement import nodes_stay
 from ortbench.analysis.throttling import leave_out, sentence, throttled
-from ortbench.analysis.variables import recorded_variables
 from ortbench.core import __version__
 from ortbench.core.eps import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ortbench.analysis.host import cpu_time_ns, put_spin_share
-from ortbench.analysis.nodes.gpu_activity import put_recorded
-from ortbench.analysis.nodes.node_times import TOO_MANY
+from ortbench.analysis.copies import put_recorded
+from ortbench.analysis.node_times import TOO_MANY
+from ortbench.analysis.resource_usage import cpu_time_ns, put_spin_share
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.stats import FEWEST
 from ortbench.measure.configuration import Configuration

@@ -16,8 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ortbench.analysis.noise import busy_reasons, used_by_others
-from ortbench.analysis.noise_policy import POLICY
+from ortbench.analysis.noise import POLICY, busy_reasons, used_by_others
 from ortbench.core import signals
 from ortbench.measure import process
 from ortbench.measure.environment import control_groups, core_limit, read_text

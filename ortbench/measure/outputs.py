@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from ortbench.analysis.outputs import put, told
-from ortbench.analysis.precision import likely_cause, trust
+from ortbench.analysis.outputs import likely_cause, put, told, trust
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.files import temporary_folder
 from ortbench.measure.configuration import Configuration

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ortbench.analysis.comparing.pairs import ROUNDS
+from ortbench.analysis.intervals import ROUNDS
 from ortbench.core.stats import FEW, median_interval
 from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY, STEP, TOKEN_PHASES, Work, stage_phase, taken_in
 from ortbench.model.protocol import Samples, TracedSamples

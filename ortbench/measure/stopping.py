@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ortbench.analysis.comparing.pairs import by_round
+from ortbench.analysis.intervals import by_round
 from ortbench.core.stats import FEW, figure_of, of_processes
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import Case

@@ -706,7 +706,7 @@ class IslandNode(TypedDict):
 class Island(TypedDict):
     """Nodes on the CPU that hang together.
 
-    ``position`` is ``start``, ``end``, ``middle`` or ``apart``, see `ortbench.analysis.nodes.islands.position`; ``to_host`` and
+    ``position`` is ``start``, ``end``, ``middle`` or ``apart``, see `ortbench.analysis.placement.position`; ``to_host`` and
     ``from_host`` are the Memcpy nodes that it forces, ``bytes`` and ``memcpy_ns`` are of these, ``node_ns`` of its nodes,
     ``ns`` of both, ``share`` of a run. Times are None where a model was only looked at. Where an EP compiles, a node that
     ONNX Runtime made of several on the CPU may be in no island, only among the operators.
@@ -805,7 +805,7 @@ class Peaks(TypedDict):
 
 
 class LinkShare(TypedDict):
-    """How near copies come to what the link can do: see `ortbench.analysis.link`."""
+    """How near copies come to what the link can do: see `ortbench.analysis.copies`."""
 
     bytes: int
     copies: int

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ortbench.analysis.comparing.pairs import timed_phase
 from ortbench.analysis.derive import adds_up
+from ortbench.analysis.intervals import timed_phase
 from ortbench.model.modes import COPIES_HIDDEN, COPY_TIME, D2H, H2D, LATENCY, is_rate, mode_of
 from ortbench.model.result import Case
 from ortbench.report.model import NOTHING

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ortbench.analysis.derive import adds_up
-from ortbench.analysis.residency import is_on_host, stays_in_place
+from ortbench.analysis.speedups import is_on_host, stays_in_place
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.stats import Stats, Value, percentile

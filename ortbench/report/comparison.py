@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ortbench.analysis.comparing.ratio import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, word
-from ortbench.analysis.comparing.rows import Row, in_both, rows
-from ortbench.analysis.comparing.series import EVERYTHING, Key, Selection, Series, point_text
-from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.advice import Finding, Weight
+from ortbench.analysis.comparison import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, Row, in_both, rows, word
 from ortbench.analysis.outputs import called
+from ortbench.analysis.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.facts.comparison import (

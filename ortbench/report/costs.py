@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.host import cpu_time_ns
+from ortbench.analysis.resource_usage import cpu_time_ns
 from ortbench.core import units
 from ortbench.core.features import part_of, passes
 from ortbench.model.kinds import kind_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.advice import Finding
 from ortbench.core.safe_text import visible
 from ortbench.report import model
 

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from itertools import compress
 from typing import NamedTuple, TypeVar
 
-from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.advice import Finding
 from ortbench.core.units import ends
 
 Known = TypeVar("Known")

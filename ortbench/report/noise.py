@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ortbench.analysis.comparing.ratio import are_one_run
+from ortbench.analysis.comparison import are_one_run
 from ortbench.analysis.noise import is_busy, join_noise
 from ortbench.facts.findings import shown
 from ortbench.facts.shared import noise_facts

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ortbench.analysis.findings.finding import Weight
+from ortbench.analysis.advice import Weight
+from ortbench.analysis.comparable import variables_line
 from ortbench.analysis.items import dims_of, is_batch
-from ortbench.analysis.variables import variables_line
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import shortened

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from ortbench.analysis.findings.node_advice import MOST, NOT_KNOWN, forced_by, operators_of, short
-from ortbench.analysis.nodes.node_shares import moved_inside
+from ortbench.analysis.placement import MOST, NOT_KNOWN, forced_by, moved_inside, operators_of, short
 from ortbench.core import units
 from ortbench.core.safe_text import listed, shortened
 from ortbench.core.units import duration, size

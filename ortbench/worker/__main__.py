@@ -60,7 +60,7 @@ class Worker:
 
 def _not_there(error: ImportError) -> Exception:
     """The same, with what to do about it, where this environment lacks what a worker needs."""
-    from ortbench.analysis.packages import mending
+    from ortbench.analysis.eps import mending
     from ortbench.worker.session import distributions
 
     numpy = distributions.version("numpy")

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ortbench.analysis.comparing.ratio import word
-from ortbench.analysis.comparing.rows import rows
+from ortbench.analysis.comparison import rows, word
 from ortbench.facts.comparison import best_of_models, bests, ep_facts, lacking_facts, setting_facts
 from ortbench.facts.sentences import phrase, sentence
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT

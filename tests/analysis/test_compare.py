@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparing.comparable import are_alike, changes, mismatches
-from ortbench.analysis.comparing.ratio import (
+from ortbench.analysis.comparable import are_alike, changes, mismatches
+from ortbench.analysis.comparison import (
     RatioEstimate,
+    Row,
+    in_both,
+    rows,
 )
-from ortbench.analysis.comparing.rows import Row, in_both, rows
-from ortbench.analysis.comparing.series import Selection
+from ortbench.analysis.series import Selection
 from ortbench.core.errors import NotComparable
 from ortbench.facts.comparison import alone_facts, ratio_facts, remark_facts
 from ortbench.facts.sentences import phrase, sentence

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparing.comparable import are_alike, changes, mismatches
-from ortbench.analysis.comparing.rows import rows
-from ortbench.analysis.comparing.series import Selection, point_text
+from ortbench.analysis.comparable import are_alike, changes, mismatches
+from ortbench.analysis.comparison import rows
+from ortbench.analysis.series import Selection, point_text
 from ortbench.facts.comparison import lacking_facts
 from ortbench.facts.sentences import sentence
 from ortbench.features.load.analysis import load_cases

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ortbench.analysis.comparing.ratio import (
+from ortbench.analysis.comparison import (
     BETWEEN_RUNS,
     CANNOT_TELL,
     FASTER,
@@ -18,10 +18,10 @@ from ortbench.analysis.comparing.ratio import (
     SLOWER,
     RatioEstimate,
     compare_series,
+    rows,
     word,
 )
-from ortbench.analysis.comparing.rows import rows
-from ortbench.analysis.comparing.series import STATISTICS, Selection
+from ortbench.analysis.series import STATISTICS, Selection
 from ortbench.core.stats import FEWEST
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.comparison import bests

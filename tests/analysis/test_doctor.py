@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.packages import SHARED, shared_name
+from ortbench.analysis.eps import SHARED as SHARED_NAME
+from ortbench.analysis.eps import shared_name
 from ortbench.features.doctor.facts import BAD, GOOD, KNOW, examine, usable, visible, works
 from ortbench.features.doctor.model import Facts
 from ortbench.features.doctor.report import build_doctor
@@ -185,7 +186,7 @@ def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
     facts["installed"]["eps"] += [own, plugin]
     sentence = shared_name(name, ["onnxruntime-gpu", "onnxruntime-ep-cuda13"])
     facts["installed"]["warnings"] = [
-        {"code": SHARED, "message": sentence},
+        {"code": SHARED_NAME, "message": sentence},
         {"code": "another", "message": "what another part of the page says"},
     ]
     found = [
@@ -200,10 +201,7 @@ def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
         ),
         (KNOW, sentence),
     ]
-    assert (
-        shared_name("X", ["a", "b"])
-        == "X is in a and b: by that name --ep takes the one of a, and --ep b the other"
-    )
+    assert shared_name("X", ["a", "b"]) == "X is in a and b: by that name --ep takes the one of a, and --ep b the other"
     assert shared_name("X", ["a", "b", "c"]) == (
         "X is in a, b and c: by that name --ep takes the one of a, and --ep b or --ep c another"
     )

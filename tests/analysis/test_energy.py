@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from ortbench.analysis.comparing.rows import rows
+from ortbench.analysis.comparison import rows
 from ortbench.core.stats import Value
 from ortbench.features.energy.analysis import idle_parts, put_energy
 from ortbench.model.result import Case

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.pairs import PAIRS, PARTS, ROUNDS
-from ortbench.analysis.comparing.rows import Row, rows
-from ortbench.analysis.comparing.sequential import fewest
-from ortbench.analysis.comparing.series import Selection
-from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.advice import Finding
+from ortbench.analysis.comparison import Row, rows
+from ortbench.analysis.intervals import PAIRS, PARTS, ROUNDS, fewest
 from ortbench.analysis.noise import more_rounds
+from ortbench.analysis.series import Selection
 from ortbench.facts.comparison import lacking_facts
 from ortbench.facts.findings import shown
 from ortbench.features.gate.gates.ratio_tests import ALPHA

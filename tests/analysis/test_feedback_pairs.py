@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from ortbench.analysis.feedback_pairs import suggested
-from ortbench.analysis.feedback_pairs import patterns
-from ortbench.analysis.findings.program import loop_command
+from ortbench.analysis.advice import loop_command
+from ortbench.analysis.feedback_pairs import patterns, suggest_loop
 from ortbench.model.schema import SuggestedLoop, Tensor
 from ortbench.plan.next_command import CarriedOut
 from tests.expect import there
@@ -20,7 +19,7 @@ def tensor(name: str, shape: Dims, kind: str = "float") -> Tensor:
 
 
 def suggested(model: str, inputs: list[Tensor], outputs: list[Tensor]) -> SuggestedLoop | None:
-    return suggested(inputs, outputs, partial(loop_command, CarriedOut((), model, inputs)))
+    return suggest_loop(inputs, outputs, partial(loop_command, CarriedOut((), model, inputs)))
 
 
 def caches(name: str, length: str, layers: int = 2, of: tuple[str, ...] = ("",)) -> list[Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ortbench.analysis.derive import derive
-from ortbench.analysis.residency import COPIED, HANDED_ON, UNCLEAR, handing_on
+from ortbench.analysis.speedups import COPIED, HANDED_ON, UNCLEAR, handing_on
 from ortbench.model.result import Result
 from tests.expect import there
 from tests.results import MS, US, fact, keys, measured, nvidia_result, steady, values

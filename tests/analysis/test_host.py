@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.nodes.gpu_activity import put_recorded
+from ortbench.analysis.copies import put_recorded
+from ortbench.analysis.resource_usage import cpu_time_ns
 from ortbench.core.eps import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load

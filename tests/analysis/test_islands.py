@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Copy, Node, layout, position, with_copies
+from ortbench.analysis.placement import FROM_HOST, TO_HOST, Copy, Node, layout, position, with_copies
 from ortbench.core.eps import CPU_EP
 
 GPU = "SomeExecutionProvider"

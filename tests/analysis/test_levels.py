@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparing.verdict import quotient
-from ortbench.analysis.point_blocks import interval, is_full, rate_of
+from ortbench.analysis.intervals import quotient
+from ortbench.analysis.load_points import interval, is_full, rate_of
 from ortbench.core.stats import Value
 from ortbench.features.load.analysis import (
     CONCURRENCY,

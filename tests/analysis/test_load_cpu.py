@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.comparing.ratio import LESS, MORE, SAME, word
-from ortbench.analysis.comparing.rows import rows
-from ortbench.analysis.comparing.series import Selection
+from ortbench.analysis.comparison import LESS, MORE, SAME, rows, word
+from ortbench.analysis.series import Selection
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of

@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ortbench.analysis.latency_bounds import LEAST
-from ortbench.analysis.point_blocks import interval
+from ortbench.analysis.load_points import LEAST, interval
 from ortbench.core.stats import summarise
 from ortbench.features.load.analysis import LoadPoint, meets, meets_by_figures, times_longer
 from ortbench.features.load.analysis.blocks import LATE_NS, Block, ClosedLoopBlock, OpenLoopBlock

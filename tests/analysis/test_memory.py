@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench.analysis.comparing.ratio import RatioEstimate
-from ortbench.analysis.comparing.rows import rows
-from ortbench.analysis.memory import computes_on_host, figure, why_unknown
+from ortbench.analysis.comparison import RatioEstimate, rows
+from ortbench.analysis.resource_usage import computes_on_host, figure, why_unknown
 from ortbench.core.eps import CPU_EP
 from ortbench.features.memory.analysis import arenas, device_total, heaviest
 from tests.results import EP, measured, result_of, steady, weighed

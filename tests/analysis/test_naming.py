@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.comparing.naming import by_path, called, natural
+from ortbench.analysis.naming import by_path, called, natural
 from ortbench.model.result import Result
 from tests.results import measured, result_of, steady, tensor
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ortbench.analysis.nodes.node_times import as_run, outline, same_nodes, summary
-from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST, Node, with_copies
-from ortbench.analysis.nodes.node_times import COMPILED, Timed
+from ortbench.analysis.node_times import COMPILED, Timed, as_run, counted, named_copies, outline, same_nodes, summary
+from ortbench.analysis.placement import FROM_HOST, TO_HOST, Node, with_copies
 from ortbench.core.eps import CPU_EP
 from tests.analysis.test_islands import GPU, from_host, node, to_host
 from tests.expect import there
@@ -167,7 +166,7 @@ RAN = [
 
 
 def test_predicted_copies_get_the_names_of_those_that_ran_in_the_order_in_which_they_were_made() -> None:
-    named = there(node_times.named_copies(PREDICTED, RAN))
+    named = there(named_copies(PREDICTED, RAN))
     assert [(it.name, it.op, it.outputs) for it in named[4:]] == [
         ("Memcpy", FROM_HOST, ("b@device",)),
         ("Memcpy_first", TO_HOST, ("a",)),
@@ -176,9 +175,9 @@ def test_predicted_copies_get_the_names_of_those_that_ran_in_the_order_in_which_
 
 
 def test_a_prediction_that_the_runs_refute_is_none() -> None:
-    assert node_times.named_copies(PREDICTED, RAN[1:]) is None  # a copy less
+    assert named_copies(PREDICTED, RAN[1:]) is None  # a copy less
     other = [*RAN[:3], timed("Memcpy_first", [1], op=TO_HOST, number=8, reads=("float[9]",)), RAN[4]]
-    assert node_times.named_copies(PREDICTED, other) is None  # it copied something else
+    assert named_copies(PREDICTED, other) is None  # it copied something else
 
 
 def test_of_a_prediction_only_the_branch_that_ran_is_kept() -> None:
@@ -189,19 +188,19 @@ def test_of_a_prediction_only_the_branch_that_ran_is_kept() -> None:
         timed("Memcpy", [1], op=TO_HOST, inside=0),
         timed("else/n", [1], CPU_EP, inside=0),
     ]
-    named = there(node_times.named_copies(wired, ran))
+    named = there(named_copies(wired, ran))
     assert [(it.name, it.inside) for it in named] == [("if", None), ("else/n", 0), ("Memcpy", 0)]
     assert named[2].outputs == ("else/a",)
 
 
 def test_copies_are_counted() -> None:
-    assert node_times.counted(TIMED) == {
+    assert counted(TIMED) == {
         "memcpy_nodes": 2,
         "memcpy": {"to_host": {"nodes": 1, "bytes": 64}, "from_host": {"nodes": 1, "bytes": 16}},
     }
-    assert node_times.counted([node for node in TIMED if not node.is_copy]) == {"memcpy_nodes": 0}
+    assert counted([node for node in TIMED if not node.is_copy]) == {"memcpy_nodes": 0}
     sequence = timed("Memcpy_2", [1, 1, 1], op=TO_HOST, size=0, reads=("seq",))
-    assert node_times.counted([*TIMED, sequence])["memcpy"] == {
+    assert counted([*TIMED, sequence])["memcpy"] == {
         "to_host": {"nodes": 2, "bytes": None},
         "from_host": {"nodes": 1, "bytes": 16},
     }

@@ -7,16 +7,16 @@ from dataclasses import fields, replace
 
 import pytest
 
-from ortbench.analysis.comparing.claims import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, over
 from ortbench.analysis.derive import derive
 from ortbench.analysis.noise import (
+    Policy,
     join_noise,
     rounds,
     summary,
     supports_better,
     supports_speedup,
 )
-from ortbench.analysis.noise_policy import Policy
+from ortbench.analysis.speedups import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, over
 from ortbench.core.stats import Value
 from ortbench.facts.findings import facts_of
 from ortbench.facts.sentences import large_figures, sentence

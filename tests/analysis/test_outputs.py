@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparing.rows import rows
-from ortbench.analysis.outputs import EXPECTED, called, moved, put, told, worst
-from ortbench.analysis.precision import lowered, mended, trust
+from ortbench.analysis.comparison import rows
+from ortbench.analysis.outputs import EXPECTED, called, lowered, mended, moved, put, told, trust, worst
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.sentences import sentence

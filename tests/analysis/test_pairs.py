@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.analysis.comparing.pairs import blocks, by_round, ratio_of_medians, timed_phase
+from ortbench.analysis.intervals import blocks, by_round, ratio_of_medians, timed_phase
 from ortbench.core.stats import summarise
 from ortbench.model.result import Case
 from tests.expect import there

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ortbench.analysis.precision import how_far, likely_cause
+from ortbench.analysis.outputs import how_far, likely_cause
 from ortbench.worker.proofs.outputs import TOLERANCES, difference, distance
 from tests.expect import there
 

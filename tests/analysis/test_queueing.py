@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, t
 
-from ortbench.analysis.latency_bounds import LEAST, QUANTILES, latency_bounds, mean_interval
+from ortbench.analysis.load_points import LEAST, QUANTILES, latency_bounds, mean_interval
 from ortbench.core.stats import DOUBT, binomial_tails, t_quantile
 from ortbench.features.load.analysis import queueing
 from ortbench.features.load.analysis.queueing import FEWEST_CYCLES, cycle_interval, fairness, rate_interval

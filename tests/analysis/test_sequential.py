@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
-from ortbench.analysis.comparing.sequential import MedianRatio, log_wager, median_ratio, most_against
+from ortbench.analysis.intervals import MedianRatio, log_wager, median_ratio, most_against
 
 ALPHAS = [Fraction(1, 20), Fraction(1, 40), Fraction(1, 100), Fraction(1, 200), Fraction(1, 1000)]
 FIRST_PROOF = {Fraction(1, 40): 8, Fraction(1, 100): 9, Fraction(1, 200): 11, Fraction(1, 1000): 13}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.analysis.comparing.comparable import mismatches
-from ortbench.analysis.comparing.rows import rows
-from ortbench.analysis.shapes import failures, point_as_result
+from ortbench.analysis.comparable import mismatches
+from ortbench.analysis.comparison import rows
+from ortbench.analysis.items import failures, point_as_result
 from ortbench.facts.findings import facts_of
 from ortbench.features.sweep.analysis import best_of, has_a_cost, merge, summarise_switching
 from ortbench.features.sweep.plan import Shape

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.comparable import are_alike, changes
-from ortbench.analysis.variables import recorded_variables, variables_line
+from ortbench.analysis.comparable import are_alike, changes, recorded_variables, variables_line
 from ortbench.model.result import Result
 from tests.results import result_of
 

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from ortbench.analysis.comparing.claims import claim
-from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, word
-from ortbench.analysis.comparing.ratio import SAME as AS_FAST
-from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, OPEN, SAME, Verdict, at_most, verdict_of
-from ortbench.analysis.latency_bounds import keeps_to
+from ortbench.analysis.comparison import CANNOT_TELL, FASTER, SLOWER, RatioEstimate, word
+from ortbench.analysis.comparison import SAME as AS_FAST
+from ortbench.analysis.intervals import ABOVE, BELOW, MARGIN, OPEN, SAME, Verdict, at_most, verdict_of
+from ortbench.analysis.load_points import keeps_to
+from ortbench.analysis.speedups import claim
 from ortbench.core.stats import Value
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.findings import facts_of
@@ -134,7 +134,7 @@ def test_a_peak_is_claimed_where_the_interval_says_so() -> None:
 def test_no_rule_compares_the_ends_of_an_interval_by_itself() -> None:
     """In the rules, ``ci95[0] > …`` is left to the function."""
     analysis = (
-        PACKAGE / "analysis" / name for name in ("host.py", "../features/tune/analysis.py", "comparing/claims.py")
+        PACKAGE / "analysis" / name for name in ("resource_usage.py", "../features/tune/analysis.py", "speedups.py")
     )
     for path in (*(PACKAGE / "facts").glob("*.py"), *(PACKAGE / "gates").glob("*.py"), *analysis):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from ortbench.analysis.nodes.each_node import by_round, faster_of, made_of
-from ortbench.analysis.nodes.islands import Node
+from ortbench.analysis.node_times import by_round, faster_of, made_of
+from ortbench.analysis.placement import Node
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.facts.sentences import sentence
@@ -196,7 +196,7 @@ def test_a_fused_node_stands_for_all_back_to_what_others_give() -> None:
 
 def test_a_convolution_in_a_blocked_layout_takes_what_is_behind_it() -> None:
     """It keeps the name of its own output; an older ONNX Runtime has nodes for the activation, which have no names."""
-    from ortbench.analysis.nodes.node_times import as_run
+    from ortbench.analysis.node_times import as_run
     from tests.analysis.test_node_times import timed
 
     model = [Node(name, op, None, (reads,), (gives,)) for name, op, reads, gives in [

@@ -15,8 +15,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench.analysis.comparing.ratio import BETWEEN_RUNS
-from ortbench.analysis.comparing.verdict import SAME, verdict_of
+from ortbench.analysis.comparison import BETWEEN_RUNS
+from ortbench.analysis.intervals import SAME, verdict_of
 from ortbench.core.stats import FEW, Ratio, Rounds, figure_of, ratio_of, sign_test_interval
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.measure.schedule import MIN_ROUNDS, is_precise

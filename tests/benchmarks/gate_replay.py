@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench.analysis.comparing.ratio import compare_series
+from ortbench.analysis.comparison import compare_series
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates.ratio_tests import RatioTest, SequentialTests, regression_tests
 from ortbench.features.gate.plan import Limits

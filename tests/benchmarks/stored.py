@@ -20,8 +20,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.comparing.ratio import Spread, compare_series, spread_of
-from ortbench.analysis.comparing.series import Key, Series, series_at
+from ortbench.analysis.comparison import Spread, compare_series, spread_of
+from ortbench.analysis.series import Key, Series, series_at
 from ortbench.model.metrics import LATENCY, figure
 from ortbench.model.modes import CPU
 from ortbench.model.result_file import load

@@ -22,9 +22,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ortbench.analysis.comparing.ratio import compare_series
-from ortbench.analysis.comparing.series import Key, series_at
+from ortbench.analysis.comparison import compare_series
 from ortbench.analysis.noise import summary
+from ortbench.analysis.series import Key, series_at
 from ortbench.core.errors import OrtbenchError
 from ortbench.features.tune import job as tune
 from ortbench.features.tune.analysis import Search

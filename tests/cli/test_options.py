@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparing.comparable import changes
+from ortbench.analysis.comparable import changes
 from ortbench.cli import commands
 from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput

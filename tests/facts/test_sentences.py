@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from ortbench.analysis.comparing.claims import Claim
+from ortbench.analysis.speedups import Claim
 from ortbench.facts.fact import Fact, Quantity, Values, record
 from ortbench.facts.findings import facts_of
 from ortbench.facts.sentences import in_order, sentence, sentences

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.analysis.comparing.comparable import mismatches
+from ortbench.analysis.comparable import mismatches
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import Value
 from ortbench.facts.several import mode_facts

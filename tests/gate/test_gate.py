@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from ortbench.analysis.comparing.pairs import PAIRS
+from ortbench.analysis.intervals import PAIRS
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check

@@ -38,7 +38,7 @@ import numpy as np
 from tests import installed  # noqa: F401  # before anything of ortbench is
 
 # isort: split
-from ortbench.analysis.nodes.gpu_activity import GAP_NS, KERNEL, Activity, Moment, on_our_clock
+from ortbench.analysis.copies import GAP_NS, KERNEL, Activity, Moment, on_our_clock
 from ortbench.core.eps import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, one_line
 from ortbench.core.processes import find_nsys, nsys_version

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.link import expected_ns
+from ortbench.analysis.copies import expected_ns
 from ortbench.features.bandwidth.analysis import curve, gbps, measured, memory_of, peak, size_of, sync_of
 from ortbench.features.bandwidth.analysis import failures as failures_of
 from ortbench.measure.schedule import dropped_count

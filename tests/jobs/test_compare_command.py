@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ortbench import compare
-from ortbench.analysis.comparing.pairs import ROUNDS
+from ortbench.analysis.intervals import ROUNDS
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from tests.analysis.test_why import LAYERS, chain, nodes_of

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.point_blocks import latency_of
+from ortbench.analysis.load_points import latency_of
 from ortbench.core.processes import DOMAIN
 from ortbench.core.stats import of_processes
 from ortbench.facts.sentences import sentence

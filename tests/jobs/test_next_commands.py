@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ortbench.analysis.findings.program import again, command, how_to_write, inspection, lever, node_times
+from ortbench.analysis.advice import again, command, how_to_write, inspection, lever, node_times
 from ortbench.facts.findings import findings
 from ortbench.features.loop.analysis import inside
 from ortbench.model.result import OK, Result

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.variables import recorded_variables
+from ortbench.analysis.comparable import recorded_variables
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from tests.conftest import MODELS, ONCE, measure, ortbench

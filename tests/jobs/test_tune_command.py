@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparing.verdict import Interval
+from ortbench.analysis.intervals import Interval
 from ortbench.core.errors import BadInput
 from ortbench.facts.findings import shown
 from ortbench.features.tune import job as tune

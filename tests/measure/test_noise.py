@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.noise_policy import POLICY
+from ortbench.analysis.noise import POLICY
 from ortbench.facts.shared import busy_fact
 from ortbench.measure import noise
 from ortbench.measure.noise import Linux, Meter, OtherSystem, wait_until_quiet

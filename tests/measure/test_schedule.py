@@ -8,8 +8,8 @@ from itertools import groupby
 
 import pytest
 
-from ortbench.analysis.comparing.ratio import compare_series
-from ortbench.analysis.comparing.sequential import median_ratio
+from ortbench.analysis.comparison import compare_series
+from ortbench.analysis.intervals import median_ratio
 from ortbench.core.stats import ratio_of
 from ortbench.features.gate.gates.ratio_tests import ALPHA
 from ortbench.measure.schedule import (

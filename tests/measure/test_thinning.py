@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ortbench.analysis.comparing.pairs import by_round
+from ortbench.analysis.intervals import by_round
 from ortbench.measure.schedule import Thinning
 from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY, STEP
 from ortbench.model.result import Case

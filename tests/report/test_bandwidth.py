@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ortbench.analysis.copies import add_shares, expected_ns, least_ns
 from ortbench.analysis.derive import derive, put_copies
-from ortbench.analysis.link import add_shares, expected_ns, least_ns
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.facts.sentences import sentence
 from ortbench.features.bandwidth import report as report_bandwidth

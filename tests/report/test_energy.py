@@ -103,7 +103,7 @@ def test_compare_says_more_or_less(factor: float, verdict: str, tmp_path: Path) 
 
 
 def test_clocks_that_were_locked_are_a_difference_and_in_the_heading() -> None:
-    from ortbench.analysis.comparing.comparable import changes
+    from ortbench.analysis.comparable import changes
 
     free, locked = published(), published()
     locked.environment["locked_clocks"] = 1200

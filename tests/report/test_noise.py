@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.findings.program import again
+from ortbench.analysis.advice import again
 from ortbench.facts.shared import noise_facts
 from ortbench.model.result import Result
 from ortbench.model.schema import MachineNoise

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from ortbench.analysis.findings.program import again, program_command
+from ortbench.analysis.advice import again, program_command
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.features.code import report as program
 from ortbench.features.code.model import Program

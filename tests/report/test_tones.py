@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
+from ortbench.analysis.comparison import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.features.suite import report as suite
 from ortbench.features.suite.job.record import BROKEN, MEASURED, Record

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.packages import overwritten
+from ortbench.analysis.eps import overwritten
 from ortbench.worker.session.distributions import find_distributions
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.analysis.comparing.comparable import changes
+from ortbench.analysis.comparable import changes
 from ortbench.core.stats import Value
 from ortbench.model.modes import DEVICE, LATENCY, RESIDENT, USUAL_MODES
 from ortbench.plan.target import Inputs, Target

@@ -12,8 +12,7 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from ortbench.analysis.engines import cache_options
-from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
+from ortbench.analysis.eps import TENSORRT, TENSORRT_RTX, File, cache_options, is_warm
 from ortbench.core import files
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BadInput, BenchmarkFailed

@@ -12,9 +12,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ortbench.analysis.nodes.each_node import each_node
-from ortbench.analysis.nodes.islands import layout
-from ortbench.analysis.nodes.node_times import Timed
+from ortbench.analysis.node_times import Timed, each_node
+from ortbench.analysis.placement import layout
 from ortbench.worker.inspection import graph as model_graph
 
 _value, _node, FLOAT = helper.make_tensor_value_info, helper.make_node, TensorProto.FLOAT

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.nodes.gpu_activity import zero_copy
-from ortbench.analysis.nodes.gpu_activity import D2H, H2D, KERNEL, Activity, Moment, measured
+from ortbench.analysis.copies import KERNEL, Activity, Moment, measured, zero_copy
 from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.model.modes import D2H, H2D
 from ortbench.model.schema import CaseCheck, Copied, Measured
 from ortbench.plan.plan import Plan, check
 from tests.conftest import MODELS, Ran, cases, ortbench

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.comparing.comparable import changes
+from ortbench.analysis.comparable import changes
 from ortbench.analysis.derive import put_hidden
 from ortbench.core.stats import Stats, Value
 from ortbench.facts.fact import Quantity

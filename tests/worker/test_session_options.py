@@ -8,7 +8,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-from ortbench.analysis.findings.program import program_command
+from ortbench.analysis.advice import program_command
 from ortbench.model.settings import OF_SESSION
 from ortbench.plan.target import Target
 from ortbench.report.phrases import heading

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from ortbench.analysis.feedback_pairs import suggested
+from ortbench.analysis.feedback_pairs import suggest_loop
 from ortbench.model.modes import DEVICE, HOST_ACCESSIBLE, RESIDENT
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes.make import make_mode
@@ -255,9 +255,9 @@ def test_inspect_says_it_and_suggests_no_loop_of_an_input_with_itself(tmp_path: 
 
 def test_no_loop_is_suggested_of_an_input_that_is_an_output() -> None:
     x: Any = {"name": "past", "type": "tensor(float)", "model_shape": ["n", 8]}
-    assert suggested([x], [x], lambda names, options: "") is None
+    assert suggest_loop([x], [x], lambda names, options: "") is None
     y: Any = {**x, "name": "present"}
-    found = suggested([x], [y, x], lambda names, options: "")
+    found = suggest_loop([x], [y, x], lambda names, options: "")
     assert found is not None
     assert found["feedback"] == [["present", "past"]]
 

@@ -4,7 +4,7 @@
 copies, and ``h2d_rate`` and ``d2h_rate``, bytes per second by their medians. A direction that failed has a check of its name,
 and keeps what was measured before.
 
-A run's copies are compared with a curve of its device, see `attach` and `ortbench.analysis.link`.
+A run's copies are compared with a curve of its device, see `attach` and `ortbench.analysis.copies`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from ortbench.analysis.comparing.comparable import machine, short
-from ortbench.analysis.comparing.pairs import blocks, ratio_of_medians
-from ortbench.analysis.link import Curve, tensor_sizes
+from ortbench.analysis.comparable import machine, short
+from ortbench.analysis.copies import Curve, tensor_sizes
+from ortbench.analysis.intervals import blocks, ratio_of_medians
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import Ratio, summarise

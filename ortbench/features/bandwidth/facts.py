@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ortbench.analysis.comparing.pairs import ratio_of_medians
-from ortbench.analysis.comparing.verdict import ABOVE, MARGIN, OPEN, Verdict, verdict_of
-from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.findings.program import again
+from ortbench.analysis.advice import Weight, again
+from ortbench.analysis.intervals import ABOVE, MARGIN, OPEN, Verdict, ratio_of_medians, verdict_of
 from ortbench.core.stats import Ratio, Value
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, times
 from ortbench.facts.sentences import Sentence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ortbench.analysis.comparing.comparable import Traits, device_identity
-from ortbench.analysis.comparing.pairs import by_round
+from ortbench.analysis.comparable import Traits, device_identity
+from ortbench.analysis.intervals import by_round
 from ortbench.core.safe_text import first_of
 from ortbench.core.stats import by_processes, summarise
 from ortbench.features.chain.model import Chain, ChainLink, ChainStage

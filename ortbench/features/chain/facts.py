@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ortbench.analysis.findings.finding import Weight
+from ortbench.analysis.advice import Weight
 from ortbench.facts.fact import Fact, bytes_of, latency, ns, share
 from ortbench.facts.sentences import Sentence
 from ortbench.facts.shared import host_facts

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ortbench.analysis.unshaped import reasons_without_shape
+from ortbench.analysis.outputs import reasons_without_shape
 from ortbench.core import __version__
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.safe_text import visible

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ortbench.analysis.eps import NO_GPU, SHARED, in_folder, lacks_gpu, mending, overwritten, problem_of
 from ortbench.analysis.noise import WHO, used_by_others
-from ortbench.analysis.packages import NO_GPU, SHARED, in_folder, lacks_gpu, mending, overwritten, problem_of
 from ortbench.core import units
 from ortbench.core.eps import CUDA_PACKAGE, SHORT_NAMES, is_nvidia, origin
 from ortbench.core.safe_text import listed

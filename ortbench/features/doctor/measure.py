@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
-from ortbench.analysis.comparing.pairs import by_round
+from ortbench.analysis.intervals import by_round
 from ortbench.analysis.noise import join_noise
 from ortbench.analysis.throttling import held_by
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line

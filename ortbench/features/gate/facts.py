@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.findings.finding import Weight
+from ortbench.analysis.advice import Weight
 from ortbench.facts.fact import Fact
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ortbench.analysis.comparing.comparable import (
+from ortbench.analysis.comparable import (
     apart,
     are_alike,
     changes,
@@ -21,7 +21,7 @@ from ortbench.analysis.comparing.comparable import (
     mismatches,
     short,
 )
-from ortbench.analysis.comparing.verdict import ABOVE, BELOW, verdict_of
+from ortbench.analysis.intervals import ABOVE, BELOW, verdict_of
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.features import candidates, features, is_there, part_of
 from ortbench.core.files import ModelFiles, make_folder, write_or_note

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ortbench.analysis.comparing.rows import Row, rows
-from ortbench.analysis.comparing.series import Point
+from ortbench.analysis.comparison import Row, rows
+from ortbench.analysis.series import Point
 from ortbench.core.safe_text import capitalized
 from ortbench.facts.checks import FAILED, PASSED, Check
 from ortbench.facts.checks import UNCLEAR as UNDECIDED

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 
-from ortbench.analysis.feedback_pairs import suggested
-from ortbench.analysis.findings.program import loop_command
+from ortbench.analysis.advice import loop_command
+from ortbench.analysis.feedback_pairs import suggest_loop
 from ortbench.features.inspect.model import Inspected
 from ortbench.jobs.publishing import write_json
 from ortbench.measure.process import ask_once
@@ -37,5 +37,5 @@ def inspect_model(plan: Plan, placed: bool) -> Inspected:
     }
     found: Inspected = ask_once(_LIMIT_S, target.python, "inspect", model=plan.model, **asked)
     done = CarriedOut(plan.command, plan.called or plan.model, found["inputs"])
-    found["loop"] = suggested(found["inputs"], found["outputs"], partial(loop_command, done))
+    found["loop"] = suggest_loop(found["inputs"], found["outputs"], partial(loop_command, done))
     return found

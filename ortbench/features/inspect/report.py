@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.findings.node_advice import outlook
 from ortbench.analysis.items import dims_of
-from ortbench.analysis.unshaped import WHY
+from ortbench.analysis.outputs import WHY
+from ortbench.analysis.placement import outlook
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, shortened, visible
 from ortbench.features.inspect.model import Inspected

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.nodes.node_times import Timed
+from ortbench.analysis.node_times import Timed
 from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
 from ortbench.worker.inputs.arrays import resolve_shapes

@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from ortbench.analysis.comparing.series import value_of
-from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.memory import figure
+from ortbench.analysis.resource_usage import cpu_time_ns, figure
+from ortbench.analysis.series import value_of
 from ortbench.core.errors import one_line
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines

@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import itemgetter
 
-from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, may_be_faster
-from ortbench.analysis.comparing.verdict import ABOVE, at_most, verdict_of
-from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.findings.program import again, how_to_write
-from ortbench.analysis.host import STILL
-from ortbench.analysis.latency_bounds import LEAST
+from ortbench.analysis.advice import Weight, again, how_to_write
+from ortbench.analysis.intervals import ABOVE, at_most, verdict_of
+from ortbench.analysis.load_points import LEAST, block_figures, by_name, interval, is_full, latency_of, rate_of
 from ortbench.analysis.noise import is_busy, quiet_options, supports_within
-from ortbench.analysis.point_blocks import block_figures, by_name, interval, is_full, latency_of, rate_of
+from ortbench.analysis.resource_usage import STILL
+from ortbench.analysis.speedups import FASTER, NOISY, UNKNOWN, may_be_faster
 from ortbench.core.eps import CPU_EP
 from ortbench.core.safe_text import listed
 from ortbench.core.stats import FEW, Value

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ortbench.analysis.comparing.series import PERCENTILES, Key, Point, block_figure_of, is_of, point_text
-from ortbench.analysis.comparing.verdict import quotient
-from ortbench.analysis.latency_bounds import LEAST
-from ortbench.analysis.point_blocks import CPU as CPU_METRICS
-from ortbench.analysis.point_blocks import FEWEST_BLOCKS, P50, by_name, interval, is_full, latency_of, rate_of
+from ortbench.analysis.intervals import quotient
+from ortbench.analysis.load_points import CPU as CPU_METRICS
+from ortbench.analysis.load_points import FEWEST_BLOCKS, LEAST, P50, by_name, interval, is_full, latency_of, rate_of
+from ortbench.analysis.series import PERCENTILES, Key, Point, block_figure_of, is_of, point_text
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.features import candidates
 from ortbench.core.safe_text import listed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ortbench.analysis.point_blocks import INFERENCES, P50, figure, interval, is_full, latency_of, rate_of
+from ortbench.analysis.load_points import INFERENCES, P50, figure, interval, is_full, latency_of, rate_of
 from ortbench.core import units
 from ortbench.core.units import rate_asked
 from ortbench.features.load.analysis import (

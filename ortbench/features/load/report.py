@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ortbench.analysis.findings.node_advice import short
+from ortbench.analysis.load_points import INFERENCES, by_name, is_full, latency_of, rate_of
 from ortbench.analysis.noise import is_busy
-from ortbench.analysis.point_blocks import INFERENCES, by_name, is_full, latency_of, rate_of
+from ortbench.analysis.placement import short
 from ortbench.core import units
 from ortbench.core.stats import Stats, Value, percentile
 from ortbench.core.units import change

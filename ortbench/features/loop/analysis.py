@@ -9,9 +9,9 @@ from functools import lru_cache
 from statistics import NormalDist, fmean, median, stdev
 from typing import Any, NamedTuple
 
-from ortbench.analysis.comparing.comparable import Traits
-from ortbench.analysis.comparing.pairs import by_process, by_round, taken_blocks
-from ortbench.analysis.findings.program import command, inspection, pairs_of
+from ortbench.analysis.advice import command, inspection, pairs_of
+from ortbench.analysis.comparable import Traits
+from ortbench.analysis.intervals import by_process, by_round, taken_blocks
 from ortbench.analysis.items import put_rates
 from ortbench.core.stats import FEW, Value, by_processes, summarise, t_quantile
 from ortbench.features.loop.model import COPIED_BY_STEPS, SETTINGS, Generation, Loop

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ortbench.analysis.comparing.claims import FASTER, SLOWER, claim_between, fastest, over
-from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.findings.program import lever
+from ortbench.analysis.advice import Weight, lever
 from ortbench.analysis.noise import is_busy, supports_within
-from ortbench.analysis.residency import is_on_host
+from ortbench.analysis.speedups import FASTER, SLOWER, claim_between, fastest, is_on_host, over
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, times
 from ortbench.facts.sentences import Sentence

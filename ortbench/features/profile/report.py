@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.comparing.pairs import blocks
+from ortbench.analysis.intervals import blocks
 from ortbench.core import units
 from ortbench.features.profile.analysis import (
     APART,

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from io import FileIO
 
-from ortbench.analysis.comparing.series import Series, point_text, series
+from ortbench.analysis.series import Series, point_text, series
 from ortbench.core import files
 from ortbench.core.errors import BadInput, one_line
 from ortbench.core.stats import SAMPLES_FOR, Value

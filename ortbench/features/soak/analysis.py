@@ -20,8 +20,8 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from ortbench.analysis.comparing.comparable import Traits
-from ortbench.analysis.comparing.naming import natural
+from ortbench.analysis.comparable import Traits
+from ortbench.analysis.naming import natural
 from ortbench.core.stats import FEWEST, t_quantile
 from ortbench.core.units import digits, size
 from ortbench.features.soak.model import SETTINGS, Soak

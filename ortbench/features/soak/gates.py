@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ortbench.analysis.comparing.verdict import at_most
+from ortbench.analysis.intervals import at_most
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Values, bytes_of
 from ortbench.features.gate.plan import Limits

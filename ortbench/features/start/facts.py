@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.findings.program import again
+from ortbench.analysis.advice import Weight, again
 from ortbench.facts.fact import Fact, Values, ns, share
 from ortbench.facts.sentences import Sentence
 from ortbench.model.metrics import metric

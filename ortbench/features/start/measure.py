@@ -17,7 +17,7 @@ from shutil import rmtree
 from statistics import median
 from typing import Any, cast
 
-from ortbench.analysis.engines import CACHES, cache_options
+from ortbench.analysis.eps import CACHES, cache_options
 from ortbench.core import printed, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder

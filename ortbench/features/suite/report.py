@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from ortbench.analysis.comparing.claims import FASTER
 from ortbench.analysis.items import is_batch
+from ortbench.analysis.speedups import FASTER
 from ortbench.core.parts import plain
 from ortbench.core.units import count, duration, energy, rate, size
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR

@@ -8,14 +8,12 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, Protocol
 
-from ortbench.analysis.comparing.comparable import Traits
-from ortbench.analysis.comparing.pairs import are_apart, by_round
-from ortbench.analysis.comparing.verdict import ABOVE, BELOW, OPEN, at_most, verdict_of
-from ortbench.analysis.items import dim_sizes
-from ortbench.analysis.latency_bounds import LEAST, QUANTILES, keeps_to, latency_bounds
+from ortbench.analysis.comparable import Traits
+from ortbench.analysis.intervals import ABOVE, BELOW, OPEN, are_apart, at_most, by_round, verdict_of
+from ortbench.analysis.items import cases_of, differing_dims, dim_sizes
+from ortbench.analysis.load_points import LEAST, QUANTILES, keeps_to, latency_bounds
 from ortbench.analysis.noise import is_busy, join_noise, supports_better
 from ortbench.analysis.outputs import joined_outputs
-from ortbench.analysis.shapes import cases_of, differing_dims
 from ortbench.core.stats import MEAN, Blocks, Rounds, Value, by_few_rounds
 from ortbench.features.sweep.model import KIND, Best, BestShape, SwitchedShape, Switching
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate, mode_of

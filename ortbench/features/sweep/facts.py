@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.findings.program import again
+from ortbench.analysis.advice import Weight, again
+from ortbench.analysis.items import cases_of, differing_dims
 from ortbench.analysis.noise import is_busy, quiet_options
-from ortbench.analysis.shapes import cases_of, differing_dims
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, times
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
 from ortbench.facts.shared import condition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ortbench.analysis.shapes import cases_of
+from ortbench.analysis.items import cases_of
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Values, per_s
 from ortbench.features.gate.plan import Limits

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import NamedTuple
 
-from ortbench.analysis.shapes import differing_dims
+from ortbench.analysis.items import differing_dims
 from ortbench.core import units
 from ortbench.core.stats import Value
 from ortbench.features.page.report.chart_data import model

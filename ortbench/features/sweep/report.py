@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from ortbench.analysis.comparing.ratio import CANNOT_TELL
-from ortbench.analysis.shapes import failures, mode_by_mode
+from ortbench.analysis.comparison import CANNOT_TELL
+from ortbench.analysis.items import failures, mode_by_mode
 from ortbench.core import units
 from ortbench.core.features import part_of, passes
 from ortbench.core.safe_text import first_of

@@ -6,7 +6,7 @@ incumbent, at once where it is faster for certain, else when all were tried, unt
 faster than the incumbent is not tried again beside others, unless one of the settings that it interacts with has changed since.
 
 In each round of a race every configuration that is left has one block. One is dropped for a goal as soon as the sequential test of
-`ortbench.analysis.comparing.sequential` says that it is worse than the one that leads (Even-Dar, Mannor & Mansour, Journal of Machine
+`ortbench.analysis.intervals` says that it is worse than the one that leads (Even-Dar, Mannor & Mansour, Journal of Machine
 Learning Research 7 (2006) 1079, with that test in the place of a bound on means). The best one is dropped only where one of its
 tests against the others errs. These share `alpha`, so it is ever dropped with at most that probability, whichever leads and however
 often one looks.
@@ -19,9 +19,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import zip_longest
 from statistics import median
 
-from ortbench.analysis.comparing.sequential import MedianRatio
-from ortbench.analysis.comparing.sequential import fewest, median_ratio
-from ortbench.analysis.comparing.verdict import ABOVE, BELOW, SAME, Ends, Interval, verdict_of
+from ortbench.analysis.intervals import (
+    ABOVE,
+    BELOW,
+    SAME,
+    Ends,
+    Interval,
+    MedianRatio,
+    fewest,
+    median_ratio,
+    verdict_of,
+)
 from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried, configuration
 from ortbench.model.modes import CPU_TIME, LATENCY
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.findings.finding import Weight
+from ortbench.analysis.advice import Weight
 from ortbench.facts.fact import Fact
 from ortbench.facts.sentences import Sentence
 

@@ -361,7 +361,7 @@ def _resumed(folder: Path, stored: Stored, search: Search) -> Path:
 
 def _not_done(now: Tuning, done: Measured) -> list[Fact]:
     """What there was no time for, and the command that has it."""
-    from ortbench.analysis.findings.program import command
+    from ortbench.analysis.advice import command
     from ortbench.features.tune.facts import search_facts
 
     cases = [case for result in done.results for case in result.cases if case.status == OK]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ortbench.analysis.comparing.ratio import CANNOT_TELL, SAME, RatioEstimate, word
-from ortbench.analysis.comparing.verdict import MARGIN, Interval
-from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.advice import Finding
+from ortbench.analysis.comparison import CANNOT_TELL, SAME, RatioEstimate, word
+from ortbench.analysis.intervals import MARGIN, Interval
 from ortbench.core import units
 from ortbench.model.modes import CPU_TIME, LATENCY
 from ortbench.report import model

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ortbench.analysis.findings.finding import Weight
+from ortbench.analysis.advice import Weight
 from ortbench.facts.fact import Fact, Known, Quantity, bytes_of, ns, share
 from ortbench.facts.sentences import WAIT, Sentence
 from ortbench.features.watch.analysis import (

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from ortbench.analysis.comparing.verdict import ABOVE, BELOW, MARGIN, verdict_of
-from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
-from ortbench.analysis.nodes.node_times import COMPILED, faster
+from ortbench.analysis.intervals import ABOVE, BELOW, MARGIN, verdict_of
+from ortbench.analysis.node_times import COMPILED, faster, is_compiled, is_put_in
 from ortbench.core.stats import FEWEST, MEAN, Rounds
 from ortbench.model.schema import Nodes, ProfiledNode
 

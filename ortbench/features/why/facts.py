@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple
 
-from ortbench.analysis.comparing.comparable import changes as settings_changed
-from ortbench.analysis.comparing.ratio import CANNOT_TELL, FASTER, SLOWER, compare_series, word
-from ortbench.analysis.comparing.series import Key, series_at
-from ortbench.analysis.comparing.verdict import MARGIN, OPEN, verdict_of
-from ortbench.analysis.comparing.verdict import SAME as SAME_AS
-from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.nodes.each_node import is_compiled, is_put_in
-from ortbench.analysis.nodes.islands import FROM_HOST, TO_HOST
+from ortbench.analysis.advice import Weight
+from ortbench.analysis.comparable import changes as settings_changed
+from ortbench.analysis.comparison import CANNOT_TELL, FASTER, SLOWER, compare_series, word
+from ortbench.analysis.intervals import MARGIN, OPEN, verdict_of
+from ortbench.analysis.intervals import SAME as SAME_AS
+from ortbench.analysis.node_times import is_compiled, is_put_in
 from ortbench.analysis.noise import supports_within
+from ortbench.analysis.placement import FROM_HOST, TO_HOST
+from ortbench.analysis.series import Key, series_at
 from ortbench.core.errors import BadInput
 from ortbench.core.units import size
 from ortbench.facts.fact import Fact, Known, Values, ns, record, share
@@ -73,7 +73,7 @@ class Why:
     mode: str
     base_ns: float
     own_ns: float  # where a gate tells, by its ratio, which a busy machine changes less than medians
-    verdict: str  # whether the latencies differ for certain: a word of `ortbench.analysis.comparing.ratio`
+    verdict: str  # whether the latencies differ for certain: a word of `ortbench.analysis.comparison`
     changes: Sequence[Change]  # the largest first
     profiled_ns: tuple[float, float]  # an inference under the profiler: the baseline's, the candidate's
     profiled_ci95: tuple[float, float] | None  # of their difference

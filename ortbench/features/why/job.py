@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from ortbench.analysis.comparing.pairs import ratio_of_medians
-from ortbench.analysis.nodes.each_node import is_compiled
+from ortbench.analysis.intervals import ratio_of_medians
+from ortbench.analysis.node_times import is_compiled
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import temporary_folder
 from ortbench.core.stats import FEWEST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.analysis.findings.node_advice import MOST, short
+from ortbench.analysis.placement import MOST, short
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import first_of
 from ortbench.facts.fact import Explanation, Fact

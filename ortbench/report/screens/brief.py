@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ortbench.analysis.findings.finding import Finding, Weight
+from ortbench.analysis.advice import Finding, Weight
 from ortbench.core import units
 from ortbench.report.model import (
     BAD,

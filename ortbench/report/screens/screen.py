@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ortbench.analysis.findings.finding import Weight
-from ortbench.analysis.findings.node_advice import short
+from ortbench.analysis.advice import Weight
 from ortbench.analysis.noise import is_busy
-from ortbench.analysis.residency import is_on_host
+from ortbench.analysis.placement import short
+from ortbench.analysis.speedups import is_on_host
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import first_of, listed, shortened

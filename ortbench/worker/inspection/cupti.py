@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.nodes.gpu_activity import D2H, GAP_NS, H2D, KERNEL, Activity, Moment, measured
+from ortbench.analysis.copies import GAP_NS, KERNEL, Activity, Moment, measured
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
-from ortbench.model.modes import LATENCY
+from ortbench.model.modes import D2H, H2D, LATENCY
 from ortbench.worker.modes.base import Mode
 from ortbench.worker.state import State
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.nodes.islands import Node, with_copies
-from ortbench.analysis.nodes.node_times import Timed, as_run, named_copies
+from ortbench.analysis.node_times import Timed, as_run, named_copies
+from ortbench.analysis.placement import Node, with_copies
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.files import temporary_folder

@@ -21,10 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ortbench.analysis.nodes.each_node import by_round, each_node, faster_of
-from ortbench.analysis.nodes.islands import Node
-from ortbench.analysis.nodes.node_times import TOO_MANY, Timed, as_run, counted, summary
-from ortbench.analysis.nodes.node_times import outline as without_times
+from ortbench.analysis.node_times import TOO_MANY, Timed, as_run, by_round, counted, each_node, faster_of, summary
+from ortbench.analysis.node_times import outline as without_times
+from ortbench.analysis.placement import Node
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import temporary_folder

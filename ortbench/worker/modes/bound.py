@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ortbench.analysis.unshaped import INPUT, reasons_without_shape
+from ortbench.analysis.outputs import INPUT, reasons_without_shape
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, MODES, RUN, SYNCHRONIZE
 from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, call_and_wait, sync_steps

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ortbench.analysis.precision import accepting, how_far
+from ortbench.analysis.outputs import accepting, how_far
 from ortbench.core.errors import NotWritten, WrongOutputs
 from ortbench.model.modes import LATENCY
 from ortbench.worker.session.tensors import Array, Value

@@ -34,7 +34,7 @@ def warnings() -> list[Warned]:
     found = [] if folder is None else find_distributions(folder)
     if len(found) < 2:
         return []
-    from ortbench.analysis.packages import OVERWRITTEN, overwritten  # seldom needed, and every run would wait for it
+    from ortbench.analysis.eps import OVERWRITTEN, overwritten  # seldom needed, and every run would wait for it
     from ortbench.worker.messages import with_its_pip
 
     clash = overwritten(found)

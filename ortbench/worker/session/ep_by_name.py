@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import onnxruntime as ort
 
-from ortbench.analysis.packages import SHARED, shared_name
+from ortbench.analysis.eps import SHARED, shared_name
 from ortbench.core import eps
 from ortbench.core.eps import CPU_EP, NO_DEVICE, SHORT_NAMES, EpPackage, key
 from ortbench.core.errors import BadInput, BenchmarkFailed

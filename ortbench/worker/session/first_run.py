@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ortbench.analysis.precision import likely_cause, lowered
-from ortbench.analysis.unshaped import DECLARED, INPUT, VALUES
+from ortbench.analysis.outputs import DECLARED, INPUT, VALUES, likely_cause, lowered
 from ortbench.core.eps import CUDA_EP, PACKAGES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.core.expressions import by_size

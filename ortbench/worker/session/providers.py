@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
-from ortbench.analysis.packages import SHARED
+from ortbench.analysis.eps import SHARED
 from ortbench.core.eps import CPU_EP, NO_DEVICE, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.plan.target import POLICIES, Target, own

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
-from ortbench.analysis.engines import File, cache_options, is_warm
+from ortbench.analysis.eps import File, cache_options, is_warm
 from ortbench.core.eps import CPU_EP, CUDA_EP, NAMED_DEVICES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import digest

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.nodes.node_shares import nodes_stay
+from ortbench.analysis.placement import nodes_stay
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.features.chain.plan import chain_from
 from ortbench.features.chain.worker.stages import (

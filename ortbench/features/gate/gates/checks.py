@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ortbench.analysis.memory import DEVICE, KEY, computes_on_host, figure, why_unknown
+from ortbench.analysis.items import point_as_result
 from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.outputs import doubt, told_of, worst
-from ortbench.analysis.residency import HANDED_ON, handing_on
-from ortbench.analysis.shapes import point_as_result
+from ortbench.analysis.resource_usage import DEVICE, KEY, computes_on_host, figure, why_unknown
+from ortbench.analysis.speedups import HANDED_ON, handing_on
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of

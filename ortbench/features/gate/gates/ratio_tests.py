@@ -1,10 +1,10 @@
 """Gates: what a result must keep to, and whether it does, does not, or cannot be told. Pure.
 
 Nearly all of them are ratio tests: a ratio of two streams of blocks that were measured in the same rounds, against a limit.
-A ratio test is decided by `ortbench.analysis.comparing.sequential`, so it may be looked at after every round. What it tests is the median of
+A ratio test is decided by `ortbench.analysis.intervals`, so it may be looked at after every round. What it tests is the median of
 the ratios of pairs of blocks, which is not the ratio of the medians that tables print; where the two lie on different sides of the limit
 nothing is decided. Only a baseline that was stored by an earlier run has no rounds in common with the candidate; it goes by
-`ortbench.analysis.comparing.compare.stored`.
+`ortbench.analysis.comparison`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ortbench.analysis.comparing.verdict import ABOVE, BELOW, verdict_of
-from ortbench.analysis.comparing.pairs import blocks, timed_phase
-from ortbench.analysis.comparing.sequential import MedianRatio, fewest, median_ratio
-from ortbench.analysis.comparing.series import PERCENTILES, STATISTICS, Key, Point, point_text
+from ortbench.analysis.intervals import ABOVE, BELOW, MedianRatio, blocks, fewest, median_ratio, timed_phase, verdict_of
+from ortbench.analysis.series import PERCENTILES, STATISTICS, Key, Point, point_text
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import figure_of

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ortbench.analysis.comparing.pairs import PARTS
-from ortbench.analysis.comparing.ratio import compare_series
-from ortbench.analysis.comparing.series import (
+from ortbench.analysis.comparison import compare_series
+from ortbench.analysis.intervals import PARTS, at_most
+from ortbench.analysis.load_points import FEWEST_BLOCKS, is_full
+from ortbench.analysis.load_points import STATISTICS as LOAD_STATISTICS
+from ortbench.analysis.noise import more_rounds
+from ortbench.analysis.resource_usage import DEVICE, HOST, KEY, computes_on_host, why_unknown
+from ortbench.analysis.series import (
     Key,
     Selection,
     Series,
@@ -18,11 +22,6 @@ from ortbench.analysis.comparing.series import (
     sizes_at,
     what_lacks,
 )
-from ortbench.analysis.comparing.verdict import at_most
-from ortbench.analysis.memory import DEVICE, HOST, KEY, computes_on_host, why_unknown
-from ortbench.analysis.noise import more_rounds
-from ortbench.analysis.point_blocks import FEWEST_BLOCKS, is_full
-from ortbench.analysis.point_blocks import STATISTICS as LOAD_STATISTICS
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Values

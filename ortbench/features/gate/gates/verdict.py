@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.shapes import failures_of
+from ortbench.analysis.items import failures_of
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, REGRESSION
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.facts.fact import Explanation, Fact, Values, record

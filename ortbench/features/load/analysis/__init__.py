@@ -9,21 +9,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ortbench.analysis.comparing.claims import FASTER, Claim, claim_between
-from ortbench.analysis.comparing.comparable import Traits
-from ortbench.analysis.comparing.verdict import ABOVE, at_most, quotient, verdict_of
-from ortbench.analysis.latency_bounds import LEAST, keeps_to
-from ortbench.analysis.noise import is_busy
-from ortbench.analysis.point_blocks import (
+from ortbench.analysis.comparable import Traits
+from ortbench.analysis.intervals import ABOVE, at_most, quotient, verdict_of
+from ortbench.analysis.load_points import (
+    LEAST,
     P50,
     block_figures,
     by_name,
     interval,
     is_full,
+    keeps_to,
     latency_of,
     paired_reach,
     rate_of,
 )
+from ortbench.analysis.noise import is_busy
+from ortbench.analysis.speedups import FASTER, Claim, claim_between
 from ortbench.core import units
 from ortbench.core.errors import BadInput, one_line
 from ortbench.core.safe_text import visible

@@ -8,7 +8,7 @@ Kelton, Simulation Modeling and Analysis, 3rd ed., 9.5.3). Batch means, of which
 wider by up to a third.
 
 Where there are too few cycles, where arrivals come in bursts of their own, or where the machine's own drift makes cycles alike that
-are neighbours, it is by batch means (`ortbench.analysis.latency_bounds`).
+are neighbours, it is by batch means (`ortbench.analysis.load_points`).
 
 **Rate search.** All requests at a rate, of one try or more, say whether it meets the SLO (`ortbench.features.load.analysis.meets`). Near the edge no
 number of tries tells, and far from it one does. So bisection finds about where the edge is, by the figures alone; the rates that are
@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ortbench.analysis.latency_bounds import BATCHES, QUANTILES, are_correlated, mean_interval
+from ortbench.analysis.load_points import BATCHES, QUANTILES, are_correlated, mean_interval
 from ortbench.core.stats import DOUBT, FEW, MEAN, figure_of, student, t_quantile
 from ortbench.features.load.model import own_rate
 from ortbench.model.schema import LatencyBounds

@@ -9,8 +9,7 @@ from pathlib import Path
 from statistics import median_high
 from typing import TYPE_CHECKING
 
-from ortbench.analysis.latency_bounds import latency_bounds
-from ortbench.analysis.point_blocks import by_name, interval_of, is_full, latency_of, paired_reach
+from ortbench.analysis.load_points import by_name, interval_of, is_full, latency_bounds, latency_of, paired_reach
 from ortbench.core import files
 from ortbench.core.stats import FEW, Stats, by_processes, of_processes, quantile, student, summarise
 from ortbench.features.load.analysis import RATE, LoadPoint, meets

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from ortbench.analysis.point_blocks import INFERENCES, figures_of
+from ortbench.analysis.load_points import INFERENCES, figures_of
 from ortbench.core.errors import OrtbenchError, WrongOutputs
 from ortbench.features.load.analysis import CONCURRENCY, RATE, LoadPoint, knees, put_scaling, queueing
 from ortbench.features.load.analysis.blocks import Block as LoadedBlock

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ortbench.analysis.comparing.claims import (
+from ortbench.analysis.advice import Finding
+from ortbench.analysis.comparable import OF_EP, alike_but_for_ep, changes, unlike
+from ortbench.analysis.comparison import CANNOT_TELL, rows
+from ortbench.analysis.intervals import MARGIN
+from ortbench.analysis.placement import short
+from ortbench.analysis.speedups import (
     NOISY,
     UNKNOWN,
     fastest,
     may_be_faster,
 )
-from ortbench.analysis.comparing.comparable import OF_EP, alike_but_for_ep, changes, unlike
-from ortbench.analysis.comparing.ratio import CANNOT_TELL
-from ortbench.analysis.comparing.rows import rows
-from ortbench.analysis.comparing.verdict import MARGIN
-from ortbench.analysis.findings.finding import Finding
-from ortbench.analysis.findings.node_advice import short
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.facts.comparison import (

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from markupsafe import Markup
 
-from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.advice import Finding
 from ortbench.analysis.outputs import called
 from ortbench.core import __version__
 from ortbench.core.errors import BadInput

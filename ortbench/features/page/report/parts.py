@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from ortbench.analysis.findings.finding import Finding
+from ortbench.analysis.advice import Finding
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines

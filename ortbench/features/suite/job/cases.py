@@ -20,7 +20,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.comparing.naming import natural
+from ortbench.analysis.naming import natural
 from ortbench.core.errors import BadInput
 from ortbench.core.features import candidates
 from ortbench.core.files import Kind, kind_of

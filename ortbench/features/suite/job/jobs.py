@@ -14,7 +14,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.variables import recorded_variables
+from ortbench.analysis.comparable import recorded_variables
 from ortbench.core import __version__, eps
 from ortbench.core.features import candidates, is_there, part_of
 from ortbench.core.files import files_named_in, is_folder, sha256

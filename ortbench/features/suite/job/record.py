@@ -14,12 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ortbench.analysis.comparing.claims import FASTER, NOISY, UNKNOWN, claim_of, compared, fastest, may_be_faster
-from ortbench.analysis.host import cpu_time_ns
-from ortbench.analysis.items import item_bytes
-from ortbench.analysis.memory import DEVICE, HOST, figure
-from ortbench.analysis.residency import stays_in_place
-from ortbench.analysis.shapes import point_as_result
+from ortbench.analysis.items import item_bytes, point_as_result
+from ortbench.analysis.resource_usage import DEVICE, HOST, cpu_time_ns, figure
+from ortbench.analysis.speedups import (
+    FASTER,
+    NOISY,
+    UNKNOWN,
+    claim_of,
+    compared,
+    fastest,
+    may_be_faster,
+    stays_in_place,
+)
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION, BadInput
 from ortbench.core.features import part_of
 from ortbench.core.files import make_folder, make_ignored, note, why_lacking, write_atomically, write_or_note

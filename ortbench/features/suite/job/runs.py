@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.shapes import nothing_measured
+from ortbench.analysis.items import nothing_measured
 from ortbench.core import printed, signals
 from ortbench.core.errors import (
     BENCHMARK_FAILED,

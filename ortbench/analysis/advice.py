@@ -1,13 +1,14 @@
-"""Commands to copy: one that writes the program of a mode that was measured, one that measures again, one that shows placement. Pure."""
+"""A finding, with what to do next: commands that write a mode's program, measure again, or show placement. Pure."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
 
-from ortbench.analysis.findings.finding import Command
-from ortbench.analysis.variables import needed_variables
+from ortbench.analysis.comparable import needed_variables
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import listed
 from ortbench.model.kinds import kind_of
@@ -15,6 +16,44 @@ from ortbench.model.modes import CPU
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION, typed
 from ortbench.plan.next_command import CarriedOut, name_of, next_command
+
+
+class Weight(IntEnum):
+    """How much a finding matters to somebody who has to decide something."""
+
+    DETAIL = 0  # how a figure was checked, or what else is known of it
+    COST = 1  # what takes time or memory beside, or needs care
+    GAIN = 2  # what makes an inference faster
+    ANSWER = 3  # what the command was asked for
+    DOUBT = 4  # the figures are of something else than what was asked for
+
+
+class Command(str):
+    """A command to copy, quoted for a shell."""
+
+    __slots__ = ()
+
+
+class Finding(NamedTuple):
+    what: str  # the finding with its figure: a sentence without a period
+    next: str = ""  # what to do: a command to copy, or a sentence without a period
+    weight: Weight = Weight.GAIN
+    tone: str = ""  # "good", "bad", "unclear", as reports colour it; "" for neither
+    row: tuple[str, ...] = ()  # what names the row of a table that it is about
+
+    @property
+    def text(self) -> str:
+        """The finding as a sentence."""
+        return f"{self.what}."
+
+    @property
+    def is_command(self) -> bool:
+        """Whether what to do next is a command."""
+        return isinstance(self.next, Command)
+
+
+# Commands to copy
+
 
 # What no program is written with, by the settings of a result.
 _NOT_WRITTEN = ("policy",)

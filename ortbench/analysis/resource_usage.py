@@ -1,10 +1,9 @@
-"""What the host takes for a run: until the call returns, CPU time, threads that spin. Pure."""
+"""What a run takes of the host: until the call returns, CPU time, threads that spin; and what a mode takes of memory. Pure."""
 
 from __future__ import annotations
 
-from ortbench.analysis.comparing.pairs import by_round
-from ortbench.analysis.comparing.verdict import ABOVE, quotient, verdict_of
-from ortbench.analysis.findings.program import again
+from ortbench.analysis.advice import again
+from ortbench.analysis.intervals import ABOVE, by_round, quotient, verdict_of
 from ortbench.core.eps import CAPTURING_EPS
 from ortbench.core.stats import FEWEST, Rounds, Value, figure_of
 from ortbench.model.kinds import kind_of
@@ -16,6 +15,7 @@ from ortbench.model.modes import (
     ENQUEUE,
     ENQUEUE_SHARE,
     LATENCY,
+    MEMORY_SIDES,
     NO_SPIN,
     SPIN_SHARE,
     is_rate,
@@ -115,3 +115,33 @@ def what_helps(result: Result, case: Case) -> str:
     if result.items is not None and (dim := result.items["dim"]) is not None:
         return again(result, "--dim", f"{dim}={2 * result.items['count']}")
     return ""
+
+
+# Memory
+
+
+DEVICE, HOST = MEMORY_SIDES
+KEY = "memory"  # of a case, of which it is known
+
+
+def figure(case: Case, side: str) -> int | None:
+    """What a mode takes of the memory of `DEVICE` in all, or of `HOST` (the resident set at its peak), bytes, if known."""
+    found = case.value(f"{side}_memory")
+    return None if found is None else int(found)
+
+
+def why_unknown(case: Case, side: str) -> str:
+    """Why there is no `figure`, in words."""
+    if KEY not in case.own:
+        return "was not measured (--measure-memory)"
+    memory = case.own[KEY]
+    if memory["failed"] is not None:
+        return f"could not be measured: {memory['failed']}"
+    if side == DEVICE:
+        return memory["device"] or "the EP computes in host memory"
+    return "the system does not tell"
+
+
+def computes_on_host(case: Case) -> bool:
+    """Whether a mode that was measured takes nothing of a device's memory since its EP computes in the host's."""
+    return KEY in case.own and case.own[KEY]["failed"] is None and case.own[KEY]["device"] is None

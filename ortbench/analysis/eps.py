@@ -1,16 +1,18 @@
-"""Packages that hinder ONNX Runtime: one overwrites its module, numpy is missing or too new, EPs have misleading names. Pure."""
+"""What is known of EPs: packages that hinder ONNX Runtime, and engines that EPs build of a model. Pure."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core.eps import is_nvidia
+from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import listed
 
 if TYPE_CHECKING:  # a worker loads this, and none of what else is known of a machine
     from ortbench.model.protocol import Distribution, ListedEp
+
 
 OVERWRITTEN, SHARED = "packages-overwritten", "ep-name-shared"  # codes of warnings
 
@@ -78,3 +80,55 @@ def lacks_gpu(ep: ListedEp, has_gpu: bool) -> bool:
 def problem_of(ep: ListedEp) -> str | None:
     """Why an EP does not load, of a missing library without what brings it."""
     return ep["problem"] if ep["missing"] is None else f"the shared library {ep['missing']} is missing"
+
+
+# Engines that EPs build of a model, and where they keep them
+#
+# Options are those of ONNX Runtime's documentation of the TensorRT EP and of the TensorRT RTX EP. The former writes its
+# engines, and the timings that its builder took, as soon as they are there; the latter writes what it compiled for the card
+# when the session ends.
+
+
+TENSORRT, TENSORRT_RTX = "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"
+BUILDERS = (TENSORRT, TENSORRT_RTX)  # whose engines `--engine-cache` keeps
+
+File = tuple[str, int, int]  # name, bytes, time of its last change in ns
+
+
+# By EP, the options that switch its cache on, and those that name its folder.
+CACHES = {
+    TENSORRT: (
+        ("trt_engine_cache_enable", "trt_timing_cache_enable"),
+        ("trt_engine_cache_path", "trt_timing_cache_path"),
+    ),
+    TENSORRT_RTX: ((), ("nv_runtime_cache_path",)),
+    "OpenVINOExecutionProvider": ((), ("cache_dir",)),
+    "MIGraphXExecutionProvider": ((), ("migraphx_model_cache_dir",)),
+    "CoreMLExecutionProvider": ((), ("ModelCacheDirectory",)),
+}
+
+
+def cache_options(
+    ep_name: str,
+    folder: str,
+    given: Mapping[str, str],
+    option: str = "--engine-cache",
+    known: Collection[str] = BUILDERS,
+) -> dict[str, str]:
+    """The EP options that keep engines in an absolute folder; `BadInput` for an EP that builds none, or options given twice."""
+    if ep_name not in known:
+        raise BadInput(f"{option}: {ep_name} builds no engine; {listed([*known])} do")
+    switches, folders = CACHES[ep_name]
+    options = {**dict.fromkeys(switches, "1"), **dict.fromkeys(folders, folder)}
+    twice = sorted(options.keys() & given.keys())
+    if twice:
+        raise BadInput(f"{option} sets {', '.join(twice)} itself: leave them out of --ep-option, or it")
+    return options
+
+
+def is_warm(before: frozenset[File], after: frozenset[File]) -> bool:
+    """Whether a session took its engine from the cache, by the files in it before and after its first run.
+
+    An engine file that is new was built. The timings change with every build, and on their own make it faster only.
+    """
+    return bool(before) and not any(name.endswith(".engine") for name, _, _ in after - before)

@@ -1,4 +1,4 @@
-"""Which nodes have ONNX Runtime copy tensors inside a graph, and the islands that they form on the CPU.
+"""What ran where, which nodes have ONNX Runtime copy tensors inside a graph, and what is said of them. Pure.
 
 ONNX Runtime puts a Memcpy node wherever a tensor passes from a node on another EP to one on the CPU or back. An island
 is what hangs together on the CPU: nodes there that pass tensors on to each other or that read the same copy.
@@ -6,11 +6,16 @@ is what hangs together on the CPU: nodes there that pass tensors on to each othe
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ortbench.core.eps import CPU_EP
+from ortbench.core.units import size
+from ortbench.model.kinds import kind_of
+from ortbench.model.modes import LATENCY
+from ortbench.model.result import OK, Result, work_of
+from ortbench.model.schema import InnerCopies, Island, NodeReference
 
 TO_HOST, FROM_HOST = "MemcpyToHost", "MemcpyFromHost"
 
@@ -175,3 +180,119 @@ def _rename(graph: list[Node], tensor: str, nodes: Iterable[int]) -> None:
             tuple(_on_device(it) if it == tensor else it for it in names) for names in (node.inputs, node.outputs)
         )
         graph[index] = replace(node, inputs=inputs, outputs=outputs)
+
+
+# What ran where
+
+
+_FEW, _MOST = 0.1, 0.5  # of the nodes, and of the time
+
+
+def fell_back(result: Result) -> str | None:
+    """How much of the model did not run on the EP that was asked for: ``all`` or ``most``; None where less did, or nobody
+    can tell. Where nodes were profiled their times count, else their number does."""
+    nodes, ep = result.placement["nodes"], result.target["ep"]
+    if not nodes or ep == CPU_EP or kind_of(result.kind).of_stages:  # the stages of a chain may each have another EP
+        return None
+    there, whole = nodes.get(ep, 0), sum(nodes.values())
+    if there <= _FEW * whole:
+        return "most" if there else "all"
+    part = nodes.get(CPU_EP, 0) / whole
+    if result.nodes is not None:
+        part = sum(row["share"] for row in result.nodes["eps"] if row["ep"] == CPU_EP)
+    return "most" if part > _MOST else None
+
+
+def nodes_stay(count: int) -> str:
+    """That so many nodes do not move to the EP, up to where they are."""
+    return "1 node stays" if count == 1 else f"{count} nodes stay"
+
+
+def copies_inside(result: Result) -> bool:
+    """Whether Memcpy nodes copy inside the graph, so that other copies are those at its edges."""
+    return bool(result.placement["memcpy_nodes"])
+
+
+def moved_inside(result: Result) -> str:
+    """What Memcpy nodes copy in a run: their number, and how much each way as far as that is known."""
+    count = result.placement["memcpy_nodes"]
+    of = " of all stages" if "stages" in (result.part or {}) else ""
+    said = f"{count} Memcpy {f'node{of} copies' if count == 1 else f'nodes{of} copy'}"
+    found = result.placement.get("memcpy")
+    if found is None:
+        return f"{said} between CPU and device"
+    ways = (found["to_host"], "to the host"), (found["from_host"], "from the host")
+    moved = [(it["bytes"], words) for it, words in ways if it["nodes"]]
+    return f"{said} {' and '.join(words if known is None else f'{size(known)} {words}' for known, words in moved)}"
+
+
+def bytes_inside(result: Result) -> int | None:
+    """What Memcpy nodes copy in a run, bytes; None where that is not known."""
+    found = result.placement.get("memcpy")
+    ways = [] if found is None else [found["to_host"]["bytes"], found["from_host"]["bytes"]]
+    return sum(count or 0 for count in ways) if ways and None not in ways else None
+
+
+def is_much_inside(result: Result) -> bool:
+    """Whether more is copied inside the graph than in and out of it, or nobody knows."""
+    inside = bytes_inside(result)
+    sizes = [tensor["bytes"] for tensor in (*result.model["inputs"], *result.model["outputs"])]
+    return inside is None or inside >= sum(size or 0 for size in sizes)
+
+
+_NODE_NS, _BYTES_PER_NS = 12_500, 10  # of a Memcpy node, and of its copy, on an H100 (reports/gpu-h100)
+
+
+def share_inside(result: Result) -> float | None:
+    """About which part of the shortest inference Memcpy nodes take, by their number and what they copy; None where that is not known."""
+    inside, count = bytes_inside(result), result.placement["memcpy_nodes"] or 0
+    latencies = [ns for case in result.cases if case.status == OK and (ns := case.median(LATENCY))]
+    if inside is None or not latencies:
+        return None
+    return (count * _NODE_NS + inside / _BYTES_PER_NS) * (work_of(result).steps or 1) / min(latencies)
+
+
+# What is said of nodes
+
+
+MOST = 10  # rows of a table; the rest is one line
+NOT_KNOWN = "not known"
+
+
+def short(ep: str | None) -> str:
+    return "between EPs" if ep is None else ep.removesuffix("ExecutionProvider") or ep
+
+
+def forced_by(nodes: Sequence[NodeReference] | None) -> str:
+    """The first of the nodes that force a copy, and how many more there are."""
+    if not nodes:
+        return NOT_KNOWN
+    more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
+    return _called(nodes[0]) + more
+
+
+def _called(node: NodeReference) -> str:
+    """A node's name, with its operator where the name does not say it."""
+    return str(node["name"]) if node["op"] in node["name"] else f"{node['op']} {node['name']}".rstrip()
+
+
+def operators_of(island: Island) -> str:
+    """An island's operators with how many nodes there are of each, the commonest first."""
+    return listed(Counter(node["op"] for node in island["nodes"]))
+
+
+def listed(operators: Counter[str], most: int | None = None) -> str:
+    """Operators with how many nodes there are of each, the commonest first."""
+    counts = operators.most_common()
+    named = [f"{count} {op}" if count > 1 else op for op, count in counts[:most]]
+    more = sum(count for _, count in counts) - sum(count for _, count in counts[:most])
+    return ", ".join([*named, *([f"{more} more"] if more else [])])
+
+
+def outlook(copies: InnerCopies) -> list[str]:
+    """What is to be said before a measurement, from what `ortbench inspect` found of copies inside the graph."""
+    if copies["problem"] is not None:
+        return [f"Which nodes force Memcpy nodes is not known: {copies['problem']}."]
+    if not copies["memcpy"]:
+        return []
+    return ["Memcpy nodes copy in each inference. ortbench run --measure-nodes shows their time and what to do."]

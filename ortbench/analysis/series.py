@@ -12,9 +12,9 @@ from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple, TypeVar
 
-from ortbench.analysis.comparing.pairs import PARTS, blocks, timed_phase
+from ortbench.analysis.intervals import PARTS, blocks, timed_phase
+from ortbench.analysis.load_points import CPU, FEWEST_BLOCKS, INFERENCES, block_figures, interval
 from ortbench.analysis.noise import slowed_by_waits
-from ortbench.analysis.point_blocks import CPU, FEWEST_BLOCKS, INFERENCES, block_figures, interval
 from ortbench.core import units
 from ortbench.core.stats import Stats, Value
 from ortbench.model.kinds import RATE, RUN, View, kind_of

@@ -1,1 +1,0 @@
-"""What ran inside the graph: nodes, placement, copies, as profilers record them."""
