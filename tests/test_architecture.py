@@ -191,7 +191,7 @@ def test_a_run_loads_nothing_that_only_readers_of_files_and_loads_need(tmp_path:
 
 
 # Of the package, in all processes of a command together, without the records of features and their folders, which are all loaded.
-MOST_MODULES = {"run": 158, "compare": 118}
+MOST_MODULES = {"run": 136, "compare": 94}
 
 
 @pytest.mark.process

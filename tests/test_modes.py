@@ -13,7 +13,7 @@ from ortbench.analysis.comparison import rows
 from ortbench.analysis.copies import add_shares
 from ortbench.core.stats import Value
 from ortbench.facts.run import copy_share
-from ortbench.features.gate.gates.ratio_tests import own_ratio_tests, regression_tests
+from ortbench.features.gate.gates import own_ratio_tests, regression_tests
 from ortbench.features.gate.plan import Limits
 from ortbench.features.page.report.page import build_page
 from ortbench.model import modes

@@ -23,9 +23,8 @@ from ortbench.plan.plan import Observer, Plan
 if TYPE_CHECKING:
     from ortbench.measure.configuration import Configuration
     from ortbench.measure.driver import Driver
-    from ortbench.measure.forecast import Forecast
+    from ortbench.measure.progress import Forecast, SequentialTest
     from ortbench.measure.schedule import BlockSource, Estimates, Series
-    from ortbench.measure.stopping import SequentialTest
     from ortbench.model.result import Result
     from ortbench.model.timeline import Timeline
 
@@ -168,7 +167,7 @@ def _series_of(plans: Sequence[Plan], test: SequentialTest | None) -> MeasuredSe
     from ortbench.measure.rounds import Rounds
 
     if plans[0].stream is not None:
-        from ortbench.measure.streams import StreamConfiguration
+        from ortbench.measure.rounds import StreamConfiguration
 
         return MeasuredSeries(StreamConfiguration, Rounds)
     from ortbench.measure.configuration import Configuration

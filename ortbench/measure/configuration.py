@@ -18,10 +18,10 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, Wr
 from ortbench.core.files import ModelFiles
 from ortbench.measure.describe import describe, describe_finished, describe_prepared, new_result, note_lost_engine
 from ortbench.measure.environment import load_average
-from ortbench.measure.forecast import Progress
 from ortbench.measure.gpus import Watch
 from ortbench.measure.noise import Meter
 from ortbench.measure.process import Client, WorkerLost, open_worker, worker_for
+from ortbench.measure.progress import Progress
 from ortbench.measure.schedule import (
     Block,
     Schedule,

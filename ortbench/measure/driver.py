@@ -19,15 +19,13 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.stats import FEW
 from ortbench.measure.configuration import Configuration, warmup_again_ns
 from ortbench.measure.describe import describe_gpus, describe_sync
-from ortbench.measure.environment import environment
-from ortbench.measure.estimates import Row
-from ortbench.measure.forecast import Forecast, Progress
+from ortbench.measure.environment import environment, locked_clocks
 from ortbench.measure.gpus import Watch
 from ortbench.measure.noise import Meter, wait_until_quiet
-from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, give_up, wanted_passes
+from ortbench.measure.passes import APART, IN_WORKERS, SPIN_NOT_MEASURED, Pass, compare_outputs, give_up, wanted_passes
 from ortbench.measure.process import WorkerLost
+from ortbench.measure.progress import Forecast, Progress, Row, SequentialTest, processes_that_start
 from ortbench.measure.schedule import Block, BlockSource, Estimates, Series, Thinning
-from ortbench.measure.stopping import SequentialTest, processes_that_start
 from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Result
@@ -123,11 +121,7 @@ class Driver:
 
     def _locked_clocks(self) -> AbstractContextManager[None]:
         clocks = self.configurations[0].plan.lock_clocks
-        if clocks is None:
-            return nullcontext()
-        from ortbench.measure.clocks import locked_clocks
-
-        return locked_clocks(self.results, clocks)
+        return nullcontext() if clocks is None else locked_clocks(self.results, clocks)
 
     @property
     def results(self) -> list[Result]:
@@ -164,8 +158,6 @@ class Driver:
         if self._after_open is not None:
             self._after_open(self.results)
         if len(opened) > 1:
-            from ortbench.measure.outputs import compare_outputs
-
             compare_outputs(opened, self.awake, self._must_open)
 
     def _prepare(self, configuration: Configuration) -> None:

@@ -131,7 +131,7 @@ class Loop:
         phases: which phases to time; None means all that a mode has.
         in_order: for a timeline: one block a phase, mode after mode, inside an NVTX capture range; see
             `ortbench.measure.schedule.InOrder`. Duration and precision do not matter then.
-        until_agreed: end when processes agree; see `ortbench.measure.stopping`.
+        until_agreed: end when processes agree; see `ortbench.measure.progress`.
     """
 
     warmup: int | None = _measured(

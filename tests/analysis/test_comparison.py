@@ -25,14 +25,14 @@ from ortbench.analysis.series import STATISTICS, Selection
 from ortbench.core.stats import FEWEST
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.comparison import bests
-from ortbench.features.gate.gates.ratio_tests import (
+from ortbench.features.gate.gates import (
     BASELINE,
     CANDIDATE,
     SequentialTests,
     add_cases,
     regression_tests,
 )
-from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.tune.analysis import Elimination
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import LATENCY

@@ -9,7 +9,7 @@ from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.series import Selection
 from ortbench.facts.comparison import lacking_facts
 from ortbench.facts.findings import shown
-from ortbench.features.gate.gates.ratio_tests import ALPHA
+from ortbench.features.gate.gates import ALPHA
 from ortbench.measure.schedule import MIN_ROUNDS
 from ortbench.model.result import Result
 from ortbench.model.schema import Stopped

@@ -13,7 +13,7 @@ from ortbench.analysis.series import Selection
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of
-from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.load.analysis import LoadPoint
 from ortbench.features.load.analysis.blocks import Block, CpuPart, OpenLoopBlock, cpu_marks, cpu_of, cpu_parts
 from ortbench.features.load.analysis.samples import LoadSamples, case_of

@@ -13,8 +13,8 @@ from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.sentences import sentence
 from ortbench.facts.shared import doubt_facts
+from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import check_alone
-from ortbench.features.gate.gates.stored import check_stored
 from ortbench.features.gate.plan import Limits
 from ortbench.features.page.report.page import build_page
 from ortbench.features.suite.job.record import Record

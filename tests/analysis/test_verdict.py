@@ -17,7 +17,7 @@ from ortbench.analysis.speedups import claim
 from ortbench.core.stats import Value
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.findings import facts_of
-from ortbench.features.gate.gates.ratio_tests import verdict_on
+from ortbench.features.gate.gates import verdict_on
 from ortbench.features.loop.facts import RESIDENT
 from ortbench.features.sweep.analysis import has_a_cost, new_switching
 from ortbench.model.modes import CPU, DEVICE

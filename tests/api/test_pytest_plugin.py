@@ -25,7 +25,7 @@ import os
 import time
 import pytest
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
-from ortbench.features.gate.gates.verdict import Verdict as Stored
+from ortbench.features.gate.gates.checks import Verdict as Stored
 
 
 @pytest.fixture(autouse=True)

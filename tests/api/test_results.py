@@ -16,7 +16,7 @@ from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.facts.fact import Fact
 from ortbench.features.bandwidth.api import Bandwidth
 from ortbench.features.gate.api import Verdict, gate
-from ortbench.features.gate.gates.verdict import Verdict as Stored
+from ortbench.features.gate.gates.checks import Verdict as Stored
 from ortbench.features.load.report import sample_frame
 from ortbench.model.modes import D2H, H2D, ORDINARY
 from ortbench.model.result import Case

@@ -19,8 +19,8 @@ from ortbench.analysis.comparison import BETWEEN_RUNS
 from ortbench.analysis.intervals import SAME, verdict_of
 from ortbench.core.stats import FEW, Ratio, Rounds, figure_of, ratio_of, sign_test_interval
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.measure.progress import AGREEMENT, agree
 from ortbench.measure.schedule import MIN_ROUNDS, is_precise
-from ortbench.measure.stopping import AGREEMENT, agree
 from ortbench.plan.plan import PROCESSES
 from tests.benchmarks import stored
 from tests.benchmarks.gate_replay import KINDS, STORED_S, Kind, Trace, Verdict, replay, stored_gate

@@ -34,8 +34,8 @@ from statistics import median
 from typing import Any
 
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
-from ortbench.features.gate.gates.stored import check_stored
-from ortbench.features.gate.gates.verdict import overall
+from ortbench.features.gate.gates.baseline import check_stored
+from ortbench.features.gate.gates.checks import overall
 from ortbench.features.gate.plan import Limits
 from ortbench.model.result import Result
 from ortbench.model.result_file import load

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
-from ortbench.features.gate.gates.verdict import Verdict, confirmed
+from ortbench.features.gate.gates.checks import Verdict, confirmed
 from tests.results import result_of
 
 FIRST = Check("cpu-tensors latency median", FAILED, "cpu-tensors: ratio 1.95", 1.95, 1.83, 5.16, 1.05, 9)

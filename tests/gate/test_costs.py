@@ -6,8 +6,8 @@ import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.facts.checks import PASSED, UNCLEAR
-from ortbench.features.gate.gates.live import LiveGate
-from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE, regression_tests
+from ortbench.features.gate.gates import BASELINE, CANDIDATE, regression_tests
+from ortbench.features.gate.gates.baseline import LiveGate
 from ortbench.features.gate.plan import Limits
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Result

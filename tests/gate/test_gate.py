@@ -11,8 +11,7 @@ from ortbench.analysis.intervals import PAIRS
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
-from ortbench.features.gate.gates.checks import check_alone
-from ortbench.features.gate.gates.ratio_tests import (
+from ortbench.features.gate.gates import (
     BASELINE,
     BLOCK_STATISTICS,
     CANDIDATE,
@@ -23,8 +22,8 @@ from ortbench.features.gate.gates.ratio_tests import (
     own_ratio_tests,
     regression_tests,
 )
-from ortbench.features.gate.gates.stored import check_stored
-from ortbench.features.gate.gates.verdict import CODES, Verdict, overall
+from ortbench.features.gate.gates.baseline import check_stored
+from ortbench.features.gate.gates.checks import CODES, Verdict, check_alone, overall
 from ortbench.features.gate.plan import Limits
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import UNSUPPORTED, Case, Result

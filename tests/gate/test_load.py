@@ -9,9 +9,8 @@ import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
-from ortbench.features.gate.gates.checks import check_alone
-from ortbench.features.gate.gates.stored import check_stored
-from ortbench.features.gate.gates.verdict import confirmed
+from ortbench.features.gate.gates.baseline import check_stored
+from ortbench.features.gate.gates.checks import check_alone, confirmed
 from ortbench.features.gate.job import gate_stored
 from ortbench.features.gate.plan import Limits, limits_of
 from ortbench.features.load.analysis import (

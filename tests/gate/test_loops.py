@@ -6,8 +6,8 @@ import pytest
 
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.facts.checks import FAILED, PASSED
+from ortbench.features.gate.gates.baseline import LiveGate
 from ortbench.features.gate.gates.checks import check_alone
-from ortbench.features.gate.gates.live import LiveGate
 from ortbench.features.gate.job import gate_stored
 from ortbench.features.gate.plan import Limits
 from ortbench.features.loop.model import LoopWork

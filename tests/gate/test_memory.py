@@ -6,10 +6,8 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
-from ortbench.features.gate.gates.checks import check_alone
-from ortbench.features.gate.gates.live import LiveGate
-from ortbench.features.gate.gates.stored import check_stored
-from ortbench.features.gate.gates.verdict import Verdict
+from ortbench.features.gate.gates.baseline import LiveGate, check_stored
+from ortbench.features.gate.gates.checks import Verdict, check_alone
 from ortbench.features.gate.plan import Limits, limits_of
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Case, Result

@@ -10,9 +10,8 @@ import pytest
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, Check
 from ortbench.features.chain.model import ChainWork
-from ortbench.features.gate.gates.live import LiveGate
-from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE, regression_tests
-from ortbench.features.gate.gates.stored import check_stored
+from ortbench.features.gate.gates import BASELINE, CANDIDATE, regression_tests
+from ortbench.features.gate.gates.baseline import LiveGate, check_stored
 from ortbench.features.gate.plan import Limits
 from ortbench.features.loop.model import LoopWork
 from ortbench.model.metric_names import parse_metric

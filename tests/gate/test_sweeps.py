@@ -6,8 +6,8 @@ import pytest
 
 from ortbench.core.errors import BadInput, NotComparable
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import check_alone
-from ortbench.features.gate.gates.stored import check_stored
 from ortbench.features.gate.job import gate_stored
 from ortbench.features.gate.plan import Limits
 from ortbench.features.gate.report import build_gate

@@ -10,7 +10,7 @@ import pytest
 
 from ortbench.__main__ import main
 from ortbench.measure.driver import Driver
-from ortbench.measure.stopping import disagreeing_modes
+from ortbench.measure.progress import disagreeing_modes
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Case
 from ortbench.model.result_file import load

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from ortbench.core.stats import sign_test_interval
-from ortbench.features.gate.gates.ratio_tests import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
-from ortbench.measure.estimates import EVERY_S, Estimates, Running, _ends
+from ortbench.features.gate.gates import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
+from ortbench.measure.progress import EVERY_S, Estimates, Running, _ends
 
 
 class Clock:

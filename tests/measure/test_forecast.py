@@ -11,7 +11,7 @@ from ortbench.features.gate.plan import limits_of
 from ortbench.features.load.gates import live_gate
 from ortbench.features.load.measure.schedule import forecast_of
 from ortbench.features.load.plan import AUTO, LoadPlan, load_of
-from ortbench.measure.forecast import Forecast
+from ortbench.measure.progress import Forecast
 from ortbench.plan.plan import Loop
 from tests.conftest import MODELS
 from tests.typed import typed

@@ -11,7 +11,7 @@ import pytest
 from ortbench.analysis.comparison import compare_series
 from ortbench.analysis.intervals import median_ratio
 from ortbench.core.stats import ratio_of
-from ortbench.features.gate.gates.ratio_tests import ALPHA
+from ortbench.features.gate.gates import ALPHA
 from ortbench.measure.schedule import (
     MAX_BLOCK,
     MAX_SAMPLES,

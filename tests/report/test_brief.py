@@ -9,8 +9,8 @@ import pytest
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.bandwidth import report as bandwidth
-from ortbench.features.gate.gates.stored import check_stored
-from ortbench.features.gate.gates.verdict import Verdict
+from ortbench.features.gate.gates.baseline import check_stored
+from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.gate.plan import Limits
 from ortbench.features.gate.report import gate_screen
 from ortbench.model.result_file import load

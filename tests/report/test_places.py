@@ -6,7 +6,7 @@ import pytest
 
 from ortbench.core.eps import CPU_EP
 from ortbench.features.gate import report as gate
-from ortbench.features.gate.gates.verdict import Verdict
+from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.page.report.page import build_page
 from ortbench.model.result import Result
 from ortbench.report import comparison, run

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.features.gate.gates.stored import check_stored
-from ortbench.features.gate.gates.verdict import Verdict
+from ortbench.features.gate.gates.baseline import check_stored
+from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.gate.plan import Limits
 from ortbench.features.gate.report import gate_screen
 from ortbench.model.modes import LATENCY

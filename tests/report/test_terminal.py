@@ -25,7 +25,7 @@ from ortbench.facts.checks import PASSED, UNCLEAR, Check
 from ortbench.facts.fact import Fact
 from ortbench.features.devices.report import print_devices
 from ortbench.features.gate import report as gate
-from ortbench.features.gate.gates.verdict import Verdict
+from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.inspect.report import print_model
 from ortbench.features.profile import report as profile
 from ortbench.features.profile.analysis import Profile

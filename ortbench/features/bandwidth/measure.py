@@ -14,8 +14,8 @@ from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import new_result
 from ortbench.measure.driver import Driver
 from ortbench.measure.environment import free_memory, load_average
-from ortbench.measure.forecast import Forecast, Progress
 from ortbench.measure.process import Client, WorkerLost
+from ortbench.measure.progress import Forecast, Progress
 from ortbench.measure.schedule import Block, Estimates, Schedule, Series, StopRule
 from ortbench.model.modes import COPY, D2H, DIRECTIONS, H2D, LATENCY
 from ortbench.model.protocol import Held, Samples

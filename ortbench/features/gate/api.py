@@ -13,7 +13,7 @@ from ortbench.api.running import Interrupted, Place, Tell, measuring, saved
 from ortbench.api.signatures import takes
 from ortbench.core.safe_text import visible
 from ortbench.facts.checks import PASSED
-from ortbench.features.gate.gates import verdict as stored_verdict
+from ortbench.features.gate.gates.checks import Verdict as GateVerdict
 from ortbench.model.result import Result as StoredResult
 from ortbench.report.model import Report
 
@@ -77,7 +77,7 @@ def _names(result: Any) -> list[str]:
 
 
 @dataclass(frozen=True, repr=False)
-class Verdict(stored_verdict.Verdict):
+class Verdict(GateVerdict):
     """What a gate found.
 
     ``word`` is "passed", "failed", "cannot tell" or "benchmark failed", ``sentence`` the same for people with what to do,
@@ -90,7 +90,7 @@ class Verdict(stored_verdict.Verdict):
     results: Sequence[Result]
 
     @classmethod
-    def wrap(cls, found: stored_verdict.Verdict) -> Verdict:
+    def wrap(cls, found: GateVerdict) -> Verdict:
         """The same verdict, in this form."""
         folder = found.folder
         places = (

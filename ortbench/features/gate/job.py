@@ -29,10 +29,17 @@ from ortbench.core.safe_text import complain
 from ortbench.facts.checks import FAILED, UNCLEAR, Check
 from ortbench.facts.comparison import remark_facts
 from ortbench.facts.fact import Fact
-from ortbench.features.gate.gates.checks import check_alone, refuse_others, refuse_unchecked
-from ortbench.features.gate.gates.live import LiveGate
-from ortbench.features.gate.gates.stored import check_stored
-from ortbench.features.gate.gates.verdict import AGAIN, NAMES, Verdict, confirmed, verdict_json
+from ortbench.features.gate.gates.baseline import LiveGate, check_stored
+from ortbench.features.gate.gates.checks import (
+    AGAIN,
+    NAMES,
+    Verdict,
+    check_alone,
+    confirmed,
+    refuse_others,
+    refuse_unchecked,
+    verdict_json,
+)
 from ortbench.features.gate.plan import Limits, candidate_of, limits_of, live
 from ortbench.features.gate.report import build_gate, gate_screen, verdict_report
 from ortbench.jobs.compare import result_file

@@ -10,7 +10,7 @@ from ortbench.core.safe_text import capitalized
 from ortbench.facts.checks import FAILED, PASSED, Check
 from ortbench.facts.checks import UNCLEAR as UNDECIDED
 from ortbench.facts.comparison import is_repeated
-from ortbench.features.gate.gates.verdict import Verdict, overall
+from ortbench.features.gate.gates.checks import Verdict, overall
 from ortbench.model.metrics import Figure, figure
 from ortbench.report.comparison import (
     head_of,

@@ -30,7 +30,7 @@ from ortbench.model.metrics import figure as figure_of
 from ortbench.model.result import OK, UNSUPPORTED, Case, Result
 from ortbench.report.publication import Part, Publication, number_repeated, plain_line, samples_text
 
-ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.features.gate.gates.ratio_tests`
+ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.features.gate.gates`
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,7 @@ from ortbench.core.features import candidates
 from ortbench.core.safe_text import listed
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Values, ns
-from ortbench.features.gate.gates.checks import check_alone, check_facts, refuse_limits, refuse_others, without_doubtful
-from ortbench.features.gate.gates.live import Gate
-from ortbench.features.gate.gates.ratio_tests import (
+from ortbench.features.gate.gates import (
     BASELINE,
     CANDIDATE,
     RatioTest,
@@ -26,7 +24,8 @@ from ortbench.features.gate.gates.ratio_tests import (
     ratio_of,
     verdict_on,
 )
-from ortbench.features.gate.gates.stored import check_lost, queue_fact, refuse_statistic
+from ortbench.features.gate.gates.baseline import Gate, check_lost, queue_fact, refuse_statistic
+from ortbench.features.gate.gates.checks import check_alone, check_facts, refuse_limits, refuse_others, without_doubtful
 from ortbench.features.gate.plan import Limits
 from ortbench.features.load.analysis import (
     LoadPoint,

@@ -11,7 +11,7 @@ from ortbench.jobs.measuring import MeasuredSeries
 from ortbench.plan.plan import Plan
 
 if TYPE_CHECKING:
-    from ortbench.measure.stopping import SequentialTest
+    from ortbench.measure.progress import SequentialTest
 
 
 def series_of(plans: Sequence[Plan], test: SequentialTest | None) -> MeasuredSeries:

@@ -10,10 +10,10 @@ from ortbench.core.stats import summarise
 from ortbench.features.soak.analysis import verdicts
 from ortbench.features.soak.model import KIND, Soak, SoakReading
 from ortbench.features.soak.plan import Soak as SoakPlan
-from ortbench.measure.estimates import Row
 from ortbench.measure.gpus import Card, close_nvml, held_by_process, open_nvml, read_cards
+from ortbench.measure.progress import Row
+from ortbench.measure.rounds import StreamConfiguration
 from ortbench.measure.schedule import Block, OneByOne, Series
-from ortbench.measure.streams import StreamConfiguration
 from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Samples

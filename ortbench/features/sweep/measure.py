@@ -14,8 +14,8 @@ from ortbench.features.sweep.model import OpenedSweep, Switching, SwitchTimes
 from ortbench.features.sweep.plan import Shape
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe
-from ortbench.measure.forecast import Progress
 from ortbench.measure.process import Client, WorkerLost, request_of, worker_for
+from ortbench.measure.progress import Progress
 from ortbench.measure.schedule import BLOCK_NS
 from ortbench.model.modes import LATENCY, is_rate
 from ortbench.model.protocol import Opened

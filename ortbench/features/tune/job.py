@@ -121,7 +121,7 @@ class Tuning:
 
     def processes_s(self, processes: int) -> float:
         """For how long a configuration is measured, to be measured in so many processes."""
-        from ortbench.measure.stopping import duration_for
+        from ortbench.measure.progress import duration_for
 
         return _SPARE * duration_for(processes, self.open_s, self.block_s)
 

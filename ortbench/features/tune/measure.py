@@ -11,7 +11,7 @@ from typing import Any
 from ortbench.features.tune.analysis import GOALS, Elimination
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
-from ortbench.measure.forecast import Progress
+from ortbench.measure.progress import Progress
 from ortbench.measure.schedule import Block, Estimates, Schedule, Series, StopRule, round_s
 from ortbench.model.protocol import Samples
 

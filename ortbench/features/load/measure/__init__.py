@@ -27,11 +27,11 @@ from ortbench.features.load.analysis.samples import (
 from ortbench.features.load.measure.client_pool import ClientPool
 from ortbench.features.load.model import KIND, SloRate
 from ortbench.features.load.plan import AUTO, UNIFORM, LoadPlan, load_in, read_timestamps, settings
-from ortbench.measure.forecast import Progress
 from ortbench.measure.gpus import known_card
 from ortbench.measure.process import Client, WorkerLost
+from ortbench.measure.progress import Progress
+from ortbench.measure.rounds import StreamConfiguration
 from ortbench.measure.schedule import Block, Series, dropped_count
-from ortbench.measure.streams import StreamConfiguration
 from ortbench.model.modes import LATENCY, THROUGHPUT
 from ortbench.model.protocol import Samples
 from ortbench.model.result import FAILED, Case

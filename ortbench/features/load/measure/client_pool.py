@@ -18,7 +18,7 @@ from ortbench.features.load.analysis.blocks import ClosedLoopBlock, OpenLoopBloc
 from ortbench.features.load.model import OWN, PROCESS, LoadClients, LoadRuns, LoadServed
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost, open_worker
-from ortbench.measure.streams import shape_requests
+from ortbench.measure.rounds import shape_requests
 from ortbench.model.protocol import pack, unpack
 from ortbench.plan.target import begun_by
 

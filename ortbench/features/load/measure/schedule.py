@@ -34,9 +34,8 @@ from ortbench.features.load.measure.client_pool import LEAST_RUNS
 from ortbench.features.load.model import PROCESS
 from ortbench.features.load.plan import AUTO, load_in
 from ortbench.measure.driver import Driver
-from ortbench.measure.forecast import Forecast
+from ortbench.measure.progress import TO_START, Forecast, SequentialTest, Undecided, processes_that_start
 from ortbench.measure.schedule import Block, Estimates, Series
-from ortbench.measure.stopping import TO_START, SequentialTest, Undecided, processes_that_start
 from ortbench.model.modes import LATENCY
 from ortbench.model.schema import Stopped
 from ortbench.plan.plan import PROCESSES, Plan

@@ -19,8 +19,8 @@ from ortbench.core import __version__, eps
 from ortbench.core.features import candidates, is_there, part_of
 from ortbench.core.files import files_named_in, is_folder, sha256
 from ortbench.core.processes import packages_of
+from ortbench.features.gate.gates import own_ratio_tests, regression_tests
 from ortbench.features.gate.gates.checks import refuse_unchecked
-from ortbench.features.gate.gates.ratio_tests import own_ratio_tests, regression_tests
 from ortbench.features.gate.plan import SLO, Limits, candidate_of, limits_of, live
 from ortbench.features.suite.job.cases import Suite, SuiteCase
 from ortbench.model.kinds import kind_of

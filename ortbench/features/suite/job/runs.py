@@ -28,7 +28,7 @@ from ortbench.core.parts import plain
 from ortbench.core.safe_text import complain, visible
 from ortbench.facts.checks import PASSED, UNCLEAR, check_by
 from ortbench.facts.fact import Fact
-from ortbench.features.gate.gates.verdict import Verdict
+from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.gate.job import AskedGate, gate_live, gate_stored
 from ortbench.features.suite.job.cases import Suite, parse_shard, shard
 from ortbench.features.suite.job.jobs import Job, fingerprint
@@ -52,7 +52,7 @@ from ortbench.features.suite.job.record import (
 from ortbench.features.suite.report import build, csv, verdicts_report
 from ortbench.jobs.measuring import ForecastLine, measure
 from ortbench.jobs.publishing import check_wanted, json_text, publish
-from ortbench.measure.forecast import Forecast
+from ortbench.measure.progress import Forecast
 from ortbench.model.result import OK
 from ortbench.plan.plan import OutputOptions
 from ortbench.report.markdown import markdown
