@@ -120,7 +120,7 @@ def _load() -> None:
     import ortbench
 
     for module in pkgutil.walk_packages(ortbench.__path__, "ortbench."):
-        if not module.name.endswith(("__main__", "bootstrap", "pytest_plugin")) and "cluster" not in module.name:
+        if not module.name.endswith(("__main__", "pytest_plugin")) and "cluster" not in module.name:
             importlib.import_module(module.name)
     import onnxruntime
     from rich.cells import cell_len
@@ -224,7 +224,7 @@ class _Fork(subprocess.Popen[bytes]):
 
 def _work() -> None:
     from ortbench.core import signals
-    from ortbench.worker.__main__ import main as work
+    from ortbench.worker.state import answer_requests as work
 
     for number in signals.SIGNALS:
         signal.signal(number, signal.SIG_DFL)

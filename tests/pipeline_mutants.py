@@ -9,10 +9,10 @@ from typing import Any
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.model.modes import RUN, SYNCHRONIZE
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes.pipelined import Buffers, PipelinedMode
-from ortbench.worker.proofs.outputs import check_outputs
-from ortbench.worker.proofs.sync import Sync
-from ortbench.worker.session import first_run, memory, providers, session
+from ortbench.worker import first_run, memory, providers, session
+from ortbench.worker.pipelined import Buffers, PipelinedMode
+from ortbench.worker.proofs import check_outputs
+from ortbench.worker.sync import Sync
 from tests import virtual
 
 DEPTH = 3

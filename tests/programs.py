@@ -23,7 +23,7 @@ from ortbench.cli.options import Command, function_of
 from ortbench.core.errors import OrtbenchError, from_data
 from ortbench.features.code import job as code
 from ortbench.plan.plan import Plan
-from ortbench.worker.__main__ import Worker
+from ortbench.worker.state import Worker
 from tests.conftest import ROOT, ortbench
 from tests.environments import Environment, plain
 

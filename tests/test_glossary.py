@@ -28,7 +28,7 @@ from ortbench.report.case_table import ON_DEVICE, header
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING, Table
 from ortbench.report.run import build
-from ortbench.worker.session.config_keys import CODES
+from ortbench.worker.opening import CODES
 from tests.conftest import ROOT
 from tests.odd import ODD, usual
 from tests.report.test_page import Page

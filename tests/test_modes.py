@@ -35,8 +35,8 @@ from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import modes_to_measure
 from ortbench.plan.target import Inputs, Target
 from ortbench.report.run import mode_table, splits
-from ortbench.worker.modes.make import CLASSES, make_mode
-from ortbench.worker.session import first_run, providers, session
+from ortbench.worker import first_run, providers, session
+from ortbench.worker.modes import CLASSES, make_mode
 from tests.conftest import MODELS
 from tests.results import copying, measured, result_of, steady
 from tests.sources import nodes
@@ -97,7 +97,7 @@ def test_nothing_else_names_or_lists_modes() -> None:
         literals += [[*filter(None, it.keys)] for it in tree if isinstance(it, ast.Dict)]
         if place != Path("model/modes.py") and place.name != "__init__.py":  # records are plain data
             lists = [listed for literal in literals if len(listed := name_at(constants(literal))) > 1]
-            own = place.parts[:2] == ("worker", "modes")
+            own = place.as_posix() in ("worker/modes.py", "worker/pipelined.py")
             own |= place.parts[0] == "features" and (
                 place.name == "model.py" or "worker" in place.parts
             )  # a kind's own

@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from ortbench.worker import measuring
-from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.proofs.sync import Trial
+from ortbench.worker.bound import BoundMode
+from ortbench.worker.sync import Trial
 from ortbench.worker.timing import TimedCall
 from tests.forks import WORKER
 

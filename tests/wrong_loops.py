@@ -18,9 +18,9 @@ from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.bound import BoundLoop, State
 from ortbench.features.loop.worker.data import LoopData
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.proofs.outputs import check_outputs
-from ortbench.worker.session import providers, session
-from ortbench.worker.session.session import Model
+from ortbench.worker import providers, session
+from ortbench.worker.proofs import check_outputs
+from ortbench.worker.session import Model
 from tests import virtual
 
 READS_LATE = """g (float[8] state, float[8] x) => (float[8] state_out, float[8] y)

@@ -96,7 +96,7 @@ def checked_output(line: Sequence[str], timeout_s: float) -> str:
 # The worker
 
 
-SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "worker", "bootstrap.py")
+SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "worker", "__main__.py")
 
 
 class WorkerProcess:

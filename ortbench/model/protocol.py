@@ -1,6 +1,6 @@
 """What the worker answers, request by request: the keys of its JSON, for the side that asks and the side that answers.
 
-Requests are documented in `ortbench.worker.__main__`. Durations are integer nanoseconds; times are on the clock of
+Requests are documented in `ortbench.worker.state`. Durations are integer nanoseconds; times are on the clock of
 `time.perf_counter_ns`, which both processes share.
 """
 

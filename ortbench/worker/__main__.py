@@ -1,112 +1,34 @@
-"""The worker's process, which runs as ``python -m ortbench.worker``.
+"""Starts a worker under any interpreter: ``PYTHON .../ortbench/worker/__main__.py``. It is a script, and nothing imports it.
 
-Requests come as JSON lines on standard input, one answer line each goes out on what was standard output, and lines that say what is
-done meanwhile; whatever libraries print there goes to standard error instead. It ends with its input.
+It makes this very ortbench known by its folder, be it in a source tree or in another environment's site-packages. What
+lies beside that folder stays unknown: on the search path, its ONNX Runtime would come before the interpreter's own.
 
-Each request is carried out by the function of its name in one of the modules beside this one. They own one session, set modes up and
-time blocks when asked. Requests and answers are plain data. ``stages`` in an answer, and whatever else is there for a timeline, are
-lists of name, start and duration, in ns of `time.perf_counter_ns`.
+It is written so that an interpreter that is too old can read it, and say so.
 """
 
-from __future__ import annotations
-
-import gc
-import json
-import os
 import sys
-from contextlib import suppress
-from importlib import import_module
-from typing import Any
 
-from ortbench.core import errors, features
-from ortbench.core.processes import NO_TELEMETRY, is_profiled, start_no_threads, with_pip_of
-from ortbench.worker import messages
-from ortbench.worker.state import Answer, State
+OLDEST = (3, 10)  # Python's versions that the worker's modules can be read by
 
-_REQUESTS = {
-    "opening": ("open", "save_inputs", "save_outputs", "compare_saved_outputs", "release", "index_sizes"),
-    "measuring": ("prepare", "block", "finish", "capture", "time_steps"),
-    "stream": ("begin_stream", "time_stream"),
-    "inspection.nodes": ("nodes", "nodes_begin", "nodes_run", "nodes_end", "nodes_read", "profile"),
-    "inspection.cupti": ("measure_copies",),
-}
-_NEEDED = ("onnxruntime", "numpy")  # all that an environment must have
-_HOME = {request: module for module, requests in _REQUESTS.items() for request in requests}
+if sys.version_info < OLDEST:
+    sys.exit("Python %d.%d is too old: ortbench measures with 3.10 or newer" % sys.version_info[:2])  # noqa: UP031
 
 
-class Worker:
-    """Answers requests about one model on one EP, or about one EP's copies."""
+def main():  # type: ignore[no-untyped-def] # annotations are not for Python 2
+    if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11, and an interpreter may be older
+        del sys.path[0]  # where Python puts a script's folder, which has modules named like those of other packages
+    from importlib.util import module_from_spec, spec_from_file_location
+    from pathlib import Path
 
-    def __init__(self) -> None:
-        self.state = State()
+    spec = spec_from_file_location("ortbench", Path(__file__).parents[1] / "__init__.py")
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["ortbench"] = module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["ortbench"])
+    from ortbench.worker.state import answer_requests
 
-    def answer(self, request: dict[str, Any]) -> Answer:
-        """Carry one request out: ``{"ok": …}``, or what `ortbench.core.errors.to_data` makes of an error. It names one of the functions
-        (``do``), a shape of a sweep (``of_point``) and trials of memory that are known to end the worker (``lost``); the rest are arguments."""
-        arguments = dict(request)
-        name, point, lost = (arguments.pop(key, None) for key in ("do", "of_point", "lost"))
-        try:
-            if lost:
-                import_module("ortbench.worker.session.memory_trial").add_lost_trials(lost)
-            # Loaded when it is asked for: that onnxruntime does not load is an answer too.
-            module = import_module(f"ortbench.worker.{_HOME[name]}" if name in _HOME else features.requests()[name])
-            state = self.state if point is None else self.state.points[point]
-            return {"ok": getattr(module, name)(state, **arguments)}
-        except ImportError as error:
-            return errors.to_data(_not_there(error))
-        except Exception as error:
-            return errors.to_data(error)
-
-
-def _not_there(error: ImportError) -> Exception:
-    """The same, with what to do about it, where this environment lacks what a worker needs."""
-    from ortbench.analysis.eps import mending
-    from ortbench.worker.session import distributions
-
-    numpy = distributions.version("numpy")
-    command = mending(str(error), numpy)
-    if isinstance(error, ModuleNotFoundError):
-        if error.name not in _NEEDED:
-            return error
-        if command is None or distributions.module_folder() is None:
-            command = "pip install onnxruntime"
-        what = f"{sys.executable} has no package {error.name}; install it"
-    elif command is not None and numpy is not None:
-        what = f"{errors.one_line(error)}: this ONNX Runtime was built for numpy 1, and numpy {numpy} is here; mend it"
-    else:
-        return error
-    return errors.BenchmarkFailed(f"{what} with: {with_pip_of(command, sys.executable)}")
-
-
-def main(python: str | None = None) -> None:
-    """The process: keeps the answers' channel to itself."""
-    gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
-    if sys.platform == "linux":  # kills it when `ortbench` dies: a paused worker would not notice that its input ended
-        import ctypes
-        import signal
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
-    os.environ |= {**NO_TELEMETRY, **os.environ}
-    start_no_threads()
-    messages.set_interpreter(python)
-    channel = os.dup(1)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    with os.fdopen(channel, "w", encoding="utf-8") as answers:
-        messages.send_on(answers)
-        with suppress(Exception):  # it is said when it is asked for; loading it need not wait for the first request
-            from ortbench.worker import measuring, opening  # noqa: F401
-        # In UTF-8, whatever PYTHONIOENCODING says of what people type; an input called /dev/stdin is none of it.
-        with os.fdopen(os.dup(0), encoding="utf-8") as requests, open(os.devnull) as nothing:
-            os.dup2(nothing.fileno(), 0)
-            worker = Worker()
-            for line in requests:
-                messages.send_line(answers, worker.answer(json.loads(line)))
-        answers.flush()
-        # Some EPs abort while they unload, so only what needs an orderly exit gets one: a profiler takes its data then.
-        if not is_profiled():
-            os._exit(0)
+    answer_requests(*sys.argv[1:])
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()  # type: ignore[no-untyped-call]

@@ -1,24 +1,49 @@
 """Requests about modes: set one up (its syncs and proofs, a check of its outputs, what warms it up), and its figures: blocks of
-samples, and what is measured once."""
+samples, and what is measured once.
+
+And requests of a stream: inferences in a given order of shapes in mode `cpu-tensors`, or in a session that is closed and opened again now
+and then, and what the worker's process holds after them.
+"""
 
 from __future__ import annotations
 
+import gc
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ortbench.core.errors import NotWritten, WrongOutputs
+from ortbench.core.errors import BadInput, BenchmarkFailed, NotWritten, WrongOutputs
+from ortbench.core.units import size
 from ortbench.model.modes import DEPTH, LATENCY, RUN, SYNCS, is_rate
-from ortbench.worker.inputs import model_file
-from ortbench.worker.proofs.outputs import check_outputs, find_difference
+from ortbench.plan.target import Inputs, inputs_from
+from ortbench.worker import first_run, session, tensors
+from ortbench.worker.input_arrays import resolve_shapes
+from ortbench.worker.proofs import check_outputs, find_difference
+from ortbench.worker.session import Model
 from ortbench.worker.state import Stages, State
-from ortbench.worker.timing import Capture, HostTime, Ranges, time_block, time_call, warm_up
+from ortbench.worker.sync import Syncs
+from ortbench.worker.tensors import Value, index_sizes
+from ortbench.worker.timing import (
+    Capture,
+    HostTime,
+    Ranges,
+    TimedCall,
+    no_garbage_collection,
+    time_block,
+    time_call,
+    warm_up,
+)
 
 if TYPE_CHECKING:
     from ortbench.model import protocol, schema
-    from ortbench.worker.modes.base import Mode
-    from ortbench.worker.session.memory import BoundTensor
+    from ortbench.model.protocol import Samples, TracedSamples
+    from ortbench.model.schema import ProcessReading
+    from ortbench.worker.memory import BoundTensor
+    from ortbench.worker.mode_base import Mode
+
 
 _ONCE_REPEATS = 5
 _CLOSE_UPS, _CLOSE_UP_NS = 8, 1_000_000_000  # a slow model is looked at fewer times
@@ -35,7 +60,7 @@ def prepare(
         with state.opened.model.syncs.excluding("run", cheaper) if cheaper else nullcontext():
             return _prepare(state, mode, warmup, warmup_ns, depth, stages)
     except WrongOutputs as error:
-        raise WrongOutputs(f"{error}{model_file.random_nodes_note(state.opened.path)}") from None
+        raise WrongOutputs(f"{error}{tensors.random_nodes_note(state.opened.path)}") from None
 
 
 def _prepare(
@@ -143,7 +168,7 @@ def finish(state: State, mode: str) -> protocol.Finished:
     made = state.modes[mode]
     wrong = find_difference(made, state.opened.request.rtol, state.opened.request.atol)
     if wrong is not None:
-        wrong += model_file.random_nodes_note(state.opened.path)
+        wrong += tensors.random_nodes_note(state.opened.path)
     copies = made.one_time_copies()
     once: schema.Once | None = None
     if copies is not None:
@@ -191,3 +216,140 @@ def step_times(
             del kept  # freed outside the clock, as in a sample
         inferences.append(taken)
     return inferences
+
+
+def measure_copies(state: State, modes: Sequence[str], runs: int) -> dict[str, schema.Measured]:
+    from ortbench.worker import inspection  # most runs need none of it, and would wait for it
+
+    return inspection.measure_copies({name: state.modes[name] for name in modes}, runs)
+
+
+MOST_BYTES = 2 * 10**9  # of all inputs
+
+
+def sized(path: str, model: Model, requests: Sequence[Inputs]) -> list[Inputs]:
+    """The same, which know how many entries integers index into; `BadInput` where the inputs of all take too much."""
+    held = 0
+    for it in requests:
+        shapes, _ = resolve_shapes(model.inputs, it.shapes, it.dims)
+        held += sum(spec.nbytes(shapes[spec.name]) for spec in model.inputs if spec.name in shapes)
+    if held > MOST_BYTES:
+        reason = f"{size(held)}, more than {size(MOST_BYTES)}: give fewer or smaller shapes"
+        raise BadInput(f"the inputs of all {len(requests)} shapes take {reason}")
+    sizes = index_sizes(path, model.inputs) if requests and requests[0].index_sizes is None else None
+    return [it if sizes is None else replace(it, index_sizes=sizes) for it in requests]
+
+
+def closed(model: Model) -> Model:
+    return replace(model, session=None, syncs=Syncs())
+
+
+class Stream:
+    """Calls, one a shape. With `reopen` the session ends after so many of them; nobody else may have it then."""
+
+    def __init__(self, path: str, model: Model, arrays: Sequence[dict[str, Value]], reopen: int | None) -> None:
+        self._path, self._model, self._arrays = path, model, arrays
+        self._reopen = self._left = reopen
+        self._calls = self._made_calls()
+
+    def _made_calls(self) -> list[TimedCall]:
+        return [first_run.cpu_call(self._model, arrays) for arrays in self._arrays]
+
+    def run(self, order: Sequence[int], starts: list[int] | None = None) -> list[int]:
+        """The durations of calls, ns, in an order of shapes; when they began is added to `starts`."""
+        samples = []
+        for at in order:
+            if self._left is not None:
+                if self._left == 0:
+                    self._open_again()
+                self._left = (self._left or self._reopen or 1) - 1
+            call, a, b = self._calls[at]
+            start = time.perf_counter_ns()
+            kept = call(a, b)
+            end = time.perf_counter_ns()
+            del kept  # outside the clock
+            samples.append(end - start)
+            if starts is not None:
+                starts.append(start)
+        return samples
+
+    def _open_again(self) -> None:
+        self._calls.clear()
+        self._model = closed(self._model)
+        gc.collect()
+        self._model = session.open_model(self._path, self._model.target, self._model.provider)
+        self._calls = self._made_calls()
+
+
+def begin_stream(state: State, mode: str, inputs: Sequence[dict[str, Any]], reopen: int | None) -> dict[str, object]:
+    """Make the inputs of all shapes, so that they do not look like growth. With `reopen` the mode is gone with its session."""
+    opened = state.opened
+    path, model = opened.path, opened.model
+    if inputs or reopen is not None:
+        requests = sized(path, model, [inputs_from(it) for it in inputs])
+        arrays = [first_run.make_inputs(path, model, it)[0] for it in requests] or [opened.data.arrays]
+        state.others[Stream] = Stream(path, model, arrays, reopen)
+    if reopen is not None:
+        del state.modes[mode], state.ranges[mode]
+        opened.model = closed(opened.model)
+    return {}
+
+
+def time_stream(
+    state: State, mode: str, n: int, order: Sequence[int] | None, drop: int = 0, timeline: bool = False
+) -> Samples:
+    """Time n inferences, in an order of shapes where there are several, and read what the process holds then. The first `drop` of the
+    order are run before."""
+    stream: Stream | None = state.others.get(Stream)
+    if stream is None:
+        return {**block(state, mode, LATENCY, n, drop, timeline), "reading": reading()}
+    order = [0] * n if order is None else order
+    starts: list[int] | None = [] if timeline else None
+    stream.run(order[:drop])
+    host, start = HostTime(), time.perf_counter_ns()
+    with no_garbage_collection():
+        host.begin()
+        samples = stream.run(order[drop:], starts)
+        host.end()
+    spent = time.perf_counter_ns() - start
+    answer: Samples = {
+        "samples": samples, "start_ns": start, "spent_ns": spent, "cpu": host.cpu, "counts": host.counts, "reading": reading(),
+    }  # fmt: skip
+    if starts is None:
+        return answer
+    traced: TracedSamples = {**answer, "starts_ns": starts, "calls_ns": samples, "step_starts_ns": []}
+    return traced
+
+
+def reading() -> ProcessReading:
+    """What this process holds now; None for what the system does not tell."""
+    try:
+        with open("/proc/self/smaps_rollup") as file:
+            sizes = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in file if line.endswith("kB\n")}
+        return {
+            "resident": sizes["Rss"],
+            # Without what is mapped from files: that is private until another process maps the file too.
+            "private": sizes["Anonymous"] + sizes["Swap"],
+            "handles": len(os.listdir("/proc/self/fd")),
+            "threads": len(os.listdir("/proc/self/task")),
+        }
+    except (OSError, LookupError):
+        return _read_by_psutil()
+
+
+def _read_by_psutil() -> ProcessReading:
+    try:
+        import psutil  # another environment may lack it
+    except ImportError:
+        return {"resident": None, "private": None, "handles": None, "threads": None}
+    try:
+        process = psutil.Process()
+        handles = getattr(process, "num_handles", None) or getattr(process, "num_fds", None)
+        return {
+            "resident": process.memory_info().rss,
+            "private": getattr(process.memory_full_info(), "uss", None),
+            "handles": None if handles is None else handles(),
+            "threads": process.num_threads(),
+        }
+    except (OSError, psutil.Error):
+        raise BenchmarkFailed("the system does not tell how much memory this process has") from None

@@ -1,29 +1,46 @@
 """Requests about a model as a whole: open it, alone or with several shapes, compare its outputs with those of another worker, let
-it go; and about its file alone, for workers whose environment has nothing to read it with."""
+it go; and about its file alone, for workers whose environment has nothing to read it with.
+
+And warnings of entries of ONNX Runtime's configuration and EP options that do nothing: it takes any key, of the session and of runs,
+and says no word, and some EPs take any option. Whether a name means something is read from the strings of the libraries, which takes
+some tenths of a second: only where an entry is not documented, or EP options were given.
+
+What it knows is in its headers onnxruntime_session_options_config_keys.h and onnxruntime_run_options_config_keys.h, in the
+strings of its library, and with every version there is more: what is unknown here is a warning and never refused.
+"""
 
 from __future__ import annotations
 
 import gc
+import mmap
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import onnxruntime as ort
 
 from ortbench.core.errors import BadInput, Unsupported
-from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
-from ortbench.worker.inputs import files, model_file
-from ortbench.worker.opened import Opened
-from ortbench.worker.proofs.outputs import compare_outputs
-from ortbench.worker.session import memory, providers, session
-from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.libraries import set_up_onnxruntime, versions
-from ortbench.worker.session.session import Model, describe_device, describe_placement, session_eps
-from ortbench.worker.session.tensors import Array, TensorSpec, Value, describe_tensor, get_form, nbytes
+from ortbench.model.settings import OF_SESSION
+from ortbench.plan.target import PARALLEL, Inputs, Target, inputs_from, target_from, with_own
+from ortbench.worker import input_arrays, memory, providers, session, tensors
+from ortbench.worker.first_run import Data
+from ortbench.worker.libraries import set_up_onnxruntime, versions
+from ortbench.worker.modes import Opened
+from ortbench.worker.proofs import compare_outputs
+from ortbench.worker.providers import Provider
+from ortbench.worker.session import Model, describe_device, describe_placement, session_eps
 from ortbench.worker.state import Stages, State
+from ortbench.worker.tensors import Array, TensorSpec, Value, describe_tensor, get_form, nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ortbench.model import protocol, schema
+    from ortbench.model.schema import Warned
 
 
 def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> protocol.Opened:
@@ -37,9 +54,9 @@ def open_as(
     stages = Stages()
     set_up_onnxruntime()
     if wanted.input_memory is not None:
-        from ortbench.worker.modes import external_inputs  # which few runs have
+        from ortbench.worker import streams  # which few runs have
 
-        external_inputs.check(wanted.input_memory)
+        streams.check(wanted.input_memory)
     wanted, made, cache = open_session(path, wanted, stages)
     opened = kind(path, wanted, request, made)
     state.opened = opened  # also where the first run fails: the session then ends with the process
@@ -105,7 +122,7 @@ def count_copies(where: schema.Placement, path: str, model: Model, arrays: dict[
     otherwise."""
     if where["memcpy_nodes"] is not None or where["nodes"] is None:
         return where
-    from ortbench.worker.inspection import nodes  # most models need none of it, and would wait for it
+    from ortbench.worker import nodes  # most models need none of it, and would wait for it
 
     return {**where, **nodes.count_copies(path, model.target, model.provider, arrays)}
 
@@ -114,9 +131,7 @@ def describe_loaded_ep(target: Target, provider: providers.Provider, stages: Sta
     """An EP for the result, with what is to be said of options that do nothing there."""
     described = providers.describe_ep(target, provider)
     if target.options or target.session_config or target.run_config:
-        from ortbench.worker.session import config_keys  # most runs have none of them, and would wait for it
-
-        described["notes"] += config_keys.warnings(target, provider)
+        described["notes"] += option_warnings(target, provider)
         stages.end("looking for options that do nothing")
     return described
 
@@ -137,26 +152,28 @@ def save_inputs(state: State, folder: str) -> protocol.Saved:
     """Write the inputs for a program to read; false where they cannot be written as numpy has them."""
     specs, arrays = state.opened.model.inputs, state.opened.data.arrays
     plain = all(spec.is_tensor and spec.is_native for spec in specs)
-    return {"saved": plain and files.save_arrays(Path(folder), specs, [arrays[spec.name] for spec in specs], "input")}
+    return {
+        "saved": plain and input_arrays.save_arrays(Path(folder), specs, [arrays[spec.name] for spec in specs], "input")
+    }
 
 
 def save_outputs(state: State, folder: str) -> protocol.Saved:
     """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
     specs, reference = state.opened.references()
-    return {"saved": bool(reference) and files.save_arrays(Path(folder), specs, reference, "output")}
+    return {"saved": bool(reference) and input_arrays.save_arrays(Path(folder), specs, reference, "output")}
 
 
 def compare_saved_outputs(state: State, folder: str) -> protocol.OutputComparison:
     """What differs between the reference outputs here and those that another worker saved, and by how much."""
     (specs, references), request = state.opened.references(), state.opened.request
     try:
-        others = files.load_saved_arrays(Path(folder), specs, "output")
+        others = input_arrays.load_saved_arrays(Path(folder), specs, "output")
     except BadInput as error:
         return {"differs": str(error), "relative": None, "accepts": None, "distances": []}
     pairs = zip([spec.name for spec in specs], references, others, strict=False)
     comparison = compare_outputs(pairs, request.rtol, request.atol)
     if comparison["differs"] is not None:
-        comparison["differs"] += model_file.random_nodes_note(state.opened.path)
+        comparison["differs"] += tensors.random_nodes_note(state.opened.path)
     return comparison
 
 
@@ -168,4 +185,186 @@ def release(state: State) -> dict[str, object]:
 
 
 def index_sizes(state: State, model: str) -> dict[str, int]:
-    return model_file.model_index_sizes(model)
+    return tensors.model_index_sizes(model)
+
+
+SESSION, RUN = "--session-config", "--run-config"
+# The codes of the warnings, by option.
+CODES = {SESSION: "session-config-ignored", RUN: "run-config-ignored", "--ep-option": "ep-option-ignored"}
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# The keys of the two headers, as of ONNX Runtime 1.31. A compiler may leave one out of the strings of a library.
+_SESSION_KEYS = _words(
+    """
+    ep.context_embed_mode ep.context_enable ep.context_file_path ep.context_model_external_initializers_file_name
+    ep.context_node_name_prefix ep.share_ep_contexts ep.stop_share_ep_contexts
+    mlas.enable_gemm_fastmath_arm64_bfloat16 mlas.use_lut_gemm
+    optimization.disable_specified_optimizers optimization.enable_cast_chain_elimination
+    optimization.enable_gelu_approximation optimization.enable_memory_probe_recompute_config
+    optimization.memory_optimizer_config optimization.minimal_build_optimizations
+    session.allow_released_opsets_only session.collect_node_memory_stats_to_file session.debug_layout_transformation
+    session.disable_aot_function_inlining session.disable_cpu_ep_fallback session.disable_double_qdq_remover
+    session.disable_model_compile session.disable_prepacking session.disable_quant_qdq session.dynamic_block_base
+    session.enable_quant_qdq_cleanup session.fail_on_suboptimal_compiled_model session.force_spinning_stop
+    session.graph_optimizations_loop_level session.inter_op.allow_spinning session.intra_op.allow_spinning
+    session.intra_op_thread_affinities session.load_model_format session.model_external_initializers_file_folder_path
+    session.node_partition_config_file session.optimized_model_external_initializers_file_name
+    session.optimized_model_external_initializers_min_size_in_bytes session.qdq_matmulnbits_accuracy_level
+    session.qdqisint8allowed session.record_ep_graph_assignment_info session.resource_cuda_partitioning_settings
+    session.save_external_prepacked_constant_initializers session.save_model_format session.set_denormal_as_zero
+    session.strict_shape_type_inference session.use_device_allocator_for_initializers session.use_env_allocators
+    session.use_memory_mapped_ort_model session.use_ort_model_bytes_directly
+    session.use_ort_model_bytes_for_initializers session.x64quantprecision
+    """
+)
+_RUN_KEYS = _words(
+    """
+    disable_synchronize_execution_providers gpu_graph_id memory.enable_memory_arena_shrinkage
+    qnn.htp_perf_mode qnn.htp_perf_mode_post_run qnn.lora_config qnn.rpc_control_latency
+    """
+)
+_DOCUMENTED = {SESSION: _SESSION_KEYS, RUN: _RUN_KEYS}
+
+# Attributes of Python's SessionOptions and RunOptions, which are no entries, and what of ortbench does the same.
+_NO_OPTION = "ortbench has no option for it"
+_PROFILED = "ortbench run --measure-nodes profiles some runs"
+_ATTRIBUTES = {
+    SESSION: {
+        **{it.attribute: f"--{'no-' * (it.default is True)}{it.option} sets it" for it in OF_SESSION if it.attribute},
+        "enable_profiling": _PROFILED,
+        "profile_file_prefix": _PROFILED,
+        **dict.fromkeys(
+            _words(
+                "enable_mem_reuse execution_order log_id log_severity_level log_verbosity_level logid "
+                "use_deterministic_compute use_per_session_threads"
+            ),
+            _NO_OPTION,
+        ),
+    },
+    RUN: dict.fromkeys(
+        _words("log_severity_level log_verbosity_level logid only_execute_path_to_fetches run_tag terminate"),
+        _NO_OPTION,
+    ),
+}
+_CLASS = {SESSION: "SessionOptions", RUN: "RunOptions"}
+_NEAR = 0.75  # of 1: how alike two names are of which one may be meant for the other
+BETWEEN_OPERATORS = "session.inter_op."
+_DYNAMIC = "ep.dynamic."
+
+
+def is_of_ep(key: str) -> bool:
+    """Whether a key is an EP's own, ``ep.<name>.<key>``: what it means only that EP knows."""
+    return key.startswith("ep.") and key.count(".") > 1 and not key.startswith(_DYNAMIC)
+
+
+def idle(option: str, key: str) -> str | None:
+    """Why an entry of the `SESSION` or `RUN` certainly does nothing, in words; None where that is not certain."""
+    name = re.sub(r"^(session\.)?(session_options\.)?(run\.)?(run_options\.)?", "", key)
+    if (instead := _ATTRIBUTES[option].get(name)) is not None:
+        return f"is an attribute of {_CLASS[option]} and no entry; {instead}"
+    if option == SESSION and key.startswith(BETWEEN_OPERATORS):
+        return "is about threads between operators, which --execution-mode parallel alone has"
+    if key.startswith(_DYNAMIC):
+        return f"is set on a session that is open (set_ep_dynamic_options); {_NO_OPTION}"
+    other = RUN if option == SESSION else SESSION
+    if key in _DOCUMENTED[other] and key not in _DOCUMENTED[option]:
+        return f"is an entry of {_CLASS[other]}, which {other} sets"
+    return None
+
+
+def undocumented(option: str, keys: Iterable[str]) -> list[str]:
+    """The keys of which it is not known that they do something, or nothing: neither documented, nor an EP's, nor `idle`."""
+    return [key for key in keys if not (key in _DOCUMENTED[option] or is_of_ep(key) or idle(option, key))]
+
+
+def sentences(option: str, entries: Mapping[str, str], known: Collection[str], version: str) -> list[str]:
+    """What is to be said of entries that do nothing; `known` are keys in the strings of the libraries."""
+    found = [f"{option} {key} does nothing: it {why}" for key in entries if (why := idle(option, key))]
+    for key in undocumented(option, entries):
+        if key not in known:
+            hint = _hint(option, key, known)
+            found.append(f"{option} {key} probably does nothing: ONNX Runtime {version} knows no such entry{hint}")
+    return found
+
+
+def _hint(option: str, key: str, known: Collection[str]) -> str:
+    """The key that is meant, as far as that can be guessed: one that ends so, or is written nearly so."""
+    attributes = [f"session.{name}" for name in _ATTRIBUTES[option]]
+    names = sorted({*_DOCUMENTED[option], *known, *attributes})
+    ending = sorted((it for it in names if it.endswith(f".{key}")), key=lambda it: idle(option, it) is not None)
+    near = next(iter(ending or get_close_matches(key, names, 1, _NEAR)), None)
+    if near is None:
+        return ""
+    why = idle(option, near)
+    return f"; the nearest that it knows is {near}" if why is None else f"; the nearest is {near}, which {why}"
+
+
+_KEY_PATTERN = rb"(?:session|optimization|memory|mlas|ep)\.[a-z0-9_.]*[a-z0-9_](?=\0)"
+_SOURCE_FILE = re.compile(r"\.(?:h|hpp|c|cc|cpp)$")  # named in messages of errors: session.h
+_PIECE = 8  # bytes that machine code holds at a time, where a compiler puts a text into the code and not beside it
+
+T = TypeVar("T")
+
+
+def option_warnings(target: Target, provider: Provider) -> list[Warned]:
+    """A warning for everything that was asked for and does nothing, certainly or probably."""
+    found: list[Warned] = []
+    entries_read = target.session_config
+    if target.execution_mode == PARALLEL:
+        entries_read = {key: value for key, value in entries_read.items() if not key.startswith(BETWEEN_OPERATORS)}
+    for option, entries in ((SESSION, entries_read), (RUN, target.run_config)):
+        unsure = undocumented(option, entries)
+        known = {*_keys_of_onnxruntime(), *(_names_in_library(provider.library, unsure) or ())} if unsure else set()
+        messages = sentences(option, entries, known, ort.__version__)
+        found += [{"code": CODES[option], "message": message} for message in messages]
+    offered = set() if provider.ep_device is None else {*provider.ep_device.ep_options}
+    options = [name for name in target.options if name not in offered]
+    if options and (named := _names_in_library(provider.library, options)) is not None:
+        for name in sorted({*options} - named):
+            where = f"{provider.name} took it without a word, and its library does not hold that name"
+            message = f"--ep-option {name} probably does nothing: {where}"
+            found.append({"code": CODES["--ep-option"], "message": message})
+    return found
+
+
+def _keys_of_onnxruntime() -> set[str]:
+    """What looks like a key among the strings of ONNX Runtime's library."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as library
+
+    def find_keys(content: mmap.mmap) -> set[str]:
+        return {key for it in re.findall(_KEY_PATTERN, content) if not _SOURCE_FILE.search(key := it.decode())}
+
+    return _search_library(library.__file__, find_keys) or set()
+
+
+def _names_in_library(library: str | None, names: Sequence[str]) -> set[str] | None:
+    """Those of some names that a library holds, whole or as pieces in its code; None where it cannot be read."""
+
+    def find_names(content: mmap.mmap) -> set[str]:
+        return {name for name in names if all(content.find(piece) >= 0 for piece in _pieces(name.encode(), content))}
+
+    return _search_library(library, find_names)
+
+
+def _pieces(name: bytes, content: mmap.mmap) -> Iterable[bytes]:
+    """What must be there of a name: all of it, or where it is not, each of its whole pieces."""
+    if len(name) < 2 * _PIECE or content.find(name) >= 0:
+        return [name]
+    return [name[at : at + _PIECE] for at in range(0, len(name) - _PIECE + 1, _PIECE)]
+
+
+def _search_library(library: str | None, search: Callable[[mmap.mmap], T]) -> T | None:
+    """What is found in a library; None where there is none, or it cannot be read."""
+    if library is None:
+        return None
+    with (
+        suppress(OSError, ValueError),
+        Path(library).open("rb") as file,  # and not the request of that name
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        return search(content)
+    return None

@@ -98,7 +98,7 @@ class HostTime:
 
 
 class TimedMode(Protocol):
-    """What blocks are timed of: a mode, or copies alone. The attributes are those of `ortbench.worker.modes.base.Mode`."""
+    """What blocks are timed of: a mode, or copies alone. The attributes are those of `ortbench.worker.mode_base.Mode`."""
 
     name: str
     per_call: int

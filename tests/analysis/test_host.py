@@ -13,7 +13,7 @@ from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Items
 from ortbench.report.screens.screen import heading
-from ortbench.worker.session.session import loaded_libraries, software_renderer
+from ortbench.worker.session import loaded_libraries, software_renderer
 from tests.conftest import ROOT
 from tests.results import (
     MS,
@@ -121,7 +121,7 @@ def test_a_device_that_waits_for_launches_is_known_by_its_kernels() -> None:
 
 
 def test_the_eps_that_capture_are_those_of_the_worker() -> None:
-    from ortbench.worker.session.session import _CAPTURE_OPTIONS
+    from ortbench.worker.session import _CAPTURE_OPTIONS
 
     assert {*_CAPTURE_OPTIONS} == CAPTURING_EPS <= {*SHORT_NAMES.values()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ortbench.analysis.outputs import how_far, likely_cause
-from ortbench.worker.proofs.outputs import TOLERANCES, difference, distance
+from ortbench.worker.proofs import TOLERANCES, difference, distance
 from tests.expect import there
 
 CPU, OPENVINO, CUDA = "CPUExecutionProvider", "OpenVINOExecutionProvider", "CUDAExecutionProvider"

@@ -23,11 +23,11 @@ from statistics import median
 
 from ortbench.model.modes import READBACK, RESIDENT, RUN, SYNCHRONIZE
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.sync import ProofResult, Sync, Syncs
-from ortbench.worker.session import first_run, providers, session
-from ortbench.worker.session.session import Model
+from ortbench.worker import first_run, providers, session
+from ortbench.worker.bound import BoundMode
+from ortbench.worker.modes import make_mode
+from ortbench.worker.session import Model
+from ortbench.worker.sync import ProofResult, Sync, Syncs
 from tests.refdevice import HONESTY, build
 from tests.truth import relu_model
 

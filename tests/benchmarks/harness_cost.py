@@ -26,10 +26,9 @@ from ortbench.measure.noise import Meter
 from ortbench.measure.schedule import BLOCK_NS
 from ortbench.model.modes import LATENCY, RESIDENT
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker import timing
-from ortbench.worker.modes.base import Mode
-from ortbench.worker.modes.make import make_mode
-from ortbench.worker.session import first_run, providers, session
+from ortbench.worker import first_run, providers, session, timing
+from ortbench.worker.mode_base import Mode
+from ortbench.worker.modes import make_mode
 from tests.nvtx import build, environ
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -304,7 +304,7 @@ def test_cpu_nodes() -> None:
         assert check_alone(result, Limits(max_cpu_nodes=most)) == [Check("cpu nodes", verdict, text)]
     on_cpu = check_alone(result_of(target__ep="CPUExecutionProvider"), Limits(max_cpu_nodes=0))
     assert on_cpu == [Check("cpu nodes", PASSED, "no node falls back on CPUExecutionProvider, so this cannot fail")]
-    # As `ortbench.worker.session.session.describe_placement` has it where ONNX Runtime does not say.
+    # As `ortbench.worker.session.describe_placement` has it where ONNX Runtime does not say.
     result = result_of(placement__nodes=None, placement__memcpy_nodes=None, placement__cpu_operators={})
     assert verdicts(check_alone(result, Limits(max_cpu_nodes=0))) == {"cpu nodes": UNCLEAR}
 

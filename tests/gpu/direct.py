@@ -51,12 +51,9 @@ from ortbench.measure.environment import free_memory
 from ortbench.model.modes import CPU, DEVICE, DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker import timing
-from ortbench.worker.inspection import cupti
-from ortbench.worker.modes.make import ResidentMode, make_mode
-from ortbench.worker.proofs import outputs
-from ortbench.worker.session import ep_by_name, first_run, libraries, memory, providers, session
-from ortbench.worker.session.providers import Provider
+from ortbench.worker import first_run, inspection, libraries, memory, plugins, proofs, providers, session, timing
+from ortbench.worker.modes import ResidentMode, make_mode
+from ortbench.worker.providers import Provider
 from tests import virtual
 from tests.benchmarks.harness_cost import loop_figures
 from tests.gpu import checks
@@ -127,7 +124,7 @@ def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, An
         supported, with the ``reason``), ``sync``, and ``wrong``: what is wrong with its outputs, or null.
     """
     target = Target(ep=ep)
-    name = None if library != "-" else ep_by_name.find_ep(ep).ep
+    name = None if library != "-" else plugins.find_ep(ep).ep
     if name not in NAMED_DEVICES:
         return {"reason": f"{ep if name is None else name} is known by its EP device only", "memory": None, "modes": {}}
     # As ortbench itself makes it: NVIDIA's libraries are found, and nothing is registered.
@@ -145,9 +142,9 @@ def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, An
 def _named_mode(name: str, model: session.Model, data: first_run.Data, request: Inputs) -> dict[str, Any]:
     try:
         mode = make_mode(name, model, data)
-        outputs.check_outputs(mode, request.rtol, request.atol)
+        proofs.check_outputs(mode, request.rtol, request.atol)
         samples = timing.time_block(mode, timing.Ranges(mode), LATENCY, 50, 10)
-        wrong = outputs.find_difference(mode, request.rtol, request.atol)
+        wrong = proofs.find_difference(mode, request.rtol, request.atol)
     except Unsupported as error:
         return {"median_ns": None, "sync": None, "wrong": None, "reason": str(error)}
     except OrtbenchError as error:
@@ -178,10 +175,10 @@ def launch(path: str, ep: str, library: str, seconds: str, dims: str) -> dict[st
     first = median(timing.time_block(mode, ranges, LATENCY, 5, 5))
     runs = max(10, min(500, round(float(seconds) * 1e9 / 2 / (first + GAP_NS))))
     latency = median(timing.time_block(mode, ranges, LATENCY, runs, 5))
-    module = cupti._load()
+    module = inspection._load_cupti()
     try:
-        recorder = cupti.Recorder(module)
-    except Exception as error:  # as `cupti.measure_copies` says it
+        recorder = inspection.Recorder(module)
+    except Exception as error:  # as `inspection.measure_copies` says it
         raise BenchmarkFailed(f"CUPTI refuses: {one_line(error)}") from None
     call, a, b = mode.phases()[LATENCY]
     with recorder.recording() as found:

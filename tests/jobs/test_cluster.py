@@ -207,7 +207,7 @@ def marked(mark: str) -> list[bytes]:
 
 def measured_on(machine: str) -> bool:
     """Whether a worker of ortbench is there."""
-    return any(b"bootstrap.py" in line for line in marked(f"machine-{machine}"))
+    return any(b"worker/__main__.py" in line for line in marked(f"machine-{machine}"))
 
 
 def outlives_a_machine_and_keeps_what_is_done(cluster: RayCluster, folder: Path) -> None:

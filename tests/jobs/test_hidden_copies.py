@@ -18,9 +18,8 @@ from onnx import numpy_helper
 
 from ortbench.core.eps import CPU_EP
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.inspection import graph as model_graph
-from ortbench.worker.inspection import nodes as model_nodes
-from ortbench.worker.session import providers
+from ortbench.worker import inspection, providers
+from ortbench.worker.nodes import profile_nodes
 from tests.conftest import MODELS, ONCE, ROOT, cases, command, measure, modes, ortbench
 from tests.jobs.test_interrupted import interrupted
 from tests.refdevice import Config, Trace, failures_so_far
@@ -95,7 +94,7 @@ def print_passes() -> None:
     target = Target(library=ep) if "/" in ep else Target(ep=ep)
     provider = providers.find(target)
     with patch.object(providers, "find", lambda _: provider):
-        print(json.dumps({path: model_nodes.profile_nodes(path, target, Inputs(), 2)[0] for path in paths}))
+        print(json.dumps({path: profile_nodes(path, target, Inputs(), 2)[0] for path in paths}))
 
 
 PASSES = f"{print_passes.__module__}:{print_passes.__name__}"
@@ -322,7 +321,7 @@ def test_of_a_model_in_ort_format_the_placement_is_not_known(tmp_path: Path) -> 
 
 
 def test_nodes_without_a_name_get_the_one_that_a_profile_has_for_them(folder: Path) -> None:
-    content = model_graph.name_nodes(str(folder / "branch.onnx"))
+    content = inspection.name_nodes(str(folder / "branch.onnx"))
     assert content is not None
     graph = onnx.load_from_string(content).graph
     assert [node.name for node in graph.node] == ["Relu_0", "If_1", "Sigmoid_2"]
@@ -338,11 +337,11 @@ def test_names_that_several_nodes_have_are_told_apart_and_others_are_left_alone(
     for index, node in enumerate(model.graph.node):
         node.name = ("same", "same", "Relu_1", "c", "", "e", "f", "g", "h")[index]
     onnx.save(model, tmp_path / "m.onnx")
-    content = model_graph.name_nodes(str(tmp_path / "m.onnx"))
+    content = inspection.name_nodes(str(tmp_path / "m.onnx"))
     assert content is not None
     assert [node.name for node in onnx.load_from_string(content).graph.node] == [
         "same", "Add_1", "Relu_1", "c", "Reshape_3", "e", "f", "g", "h",
     ]  # fmt: skip
     (tmp_path / "named.onnx").write_bytes(content)
-    assert model_graph.name_nodes(str(tmp_path / "named.onnx")) is None
-    assert model_graph.name_nodes(str(MODELS / "README.md")) is None
+    assert inspection.name_nodes(str(tmp_path / "named.onnx")) is None
+    assert inspection.name_nodes(str(MODELS / "README.md")) is None

@@ -348,7 +348,7 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker import data
 from ortbench.features.loop.worker import make_loop
-from ortbench.worker.session import providers, session
+from ortbench.worker import providers, session
 
 path, ep = sys.argv[1:]
 target, steps, request = Target(ep=ep) if ep == "cpu" else Target(library=ep), Steps((("out", "s"),), 300), Inputs()

@@ -19,8 +19,8 @@ import pytest
 from ortbench.model.modes import MODES
 from ortbench.model.result import Case, Result
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes.make import make_mode
-from ortbench.worker.session import first_run, providers, session
+from ortbench.worker import first_run, providers, session
+from ortbench.worker.modes import make_mode
 from tests import bare, virtual, wrong_builds
 from tests.conftest import ortbench
 from tests.refdevice import EP_NAME, HONESTY, Config, Honesty, Trace

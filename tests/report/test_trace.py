@@ -28,8 +28,8 @@ from ortbench.model.result_file import load
 from ortbench.model.timeline import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.plan.plan import Plan
 from ortbench.worker.measuring import step_times
-from ortbench.worker.modes.base import Step
-from ortbench.worker.proofs.sync import Sync
+from ortbench.worker.mode_base import Step
+from ortbench.worker.sync import Sync
 from tests import traceformat
 from tests.conftest import MODELS, ROOT, command, lacking, ortbench
 from tests.refdevice import EP_NAME, Config
@@ -370,7 +370,7 @@ def test_a_run_on_the_cpu(tmp_path: Path) -> None:
 
 def test_without_a_trace_the_worker_sends_no_starts(tmp_path: Path) -> None:
     """What is measured must not depend on whether a timeline is written."""
-    from ortbench.worker.__main__ import Worker
+    from ortbench.worker.state import Worker
 
     worker = Worker()
     plan = {

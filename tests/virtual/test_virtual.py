@@ -14,9 +14,9 @@ import pytest
 from ortbench.facts.findings import facts_of
 from ortbench.model.modes import READBACK, RESIDENT, RUN, SYNCHRONIZE
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.make import make_mode
-from ortbench.worker.session import first_run, providers, session
+from ortbench.worker import first_run, providers, session
+from ortbench.worker.bound import BoundMode
+from ortbench.worker.modes import make_mode
 from tests import virtual
 from tests.benchmarks.fences import prove
 from tests.conftest import Ran, ortbench

@@ -11,10 +11,10 @@ import pytest
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.model.modes import MODES
-from ortbench.worker.modes.make import unsupported_reason
-from ortbench.worker.session import libraries, memory, memory_trial
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.tensors import TensorSpec
+from ortbench.worker import libraries, memory, providers
+from ortbench.worker.modes import unsupported_reason
+from ortbench.worker.providers import Provider
+from ortbench.worker.tensors import TensorSpec
 
 _DEFAULT, _SHARED = ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE
 REASON = " that Python reaches before ONNX Runtime 1.28"
@@ -47,8 +47,8 @@ def provider(**memories: Any) -> Provider:
 @pytest.fixture(autouse=True)
 def _no_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no device cannot be tried: its memory works."""
-    monkeypatch.setattr(memory_trial, "_results", {})
-    monkeypatch.setattr(memory_trial, "_run_trial", lambda info, kind: memory_trial.TrialResult())
+    monkeypatch.setattr(providers, "_results", {})
+    monkeypatch.setattr(providers, "_run_trial", lambda info, kind: providers.TrialResult())
 
 
 @pytest.fixture

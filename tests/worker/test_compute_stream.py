@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.worker.session import streams
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.streams import ComputeStream
+from ortbench.worker import streams
+from ortbench.worker.providers import Provider
+from ortbench.worker.streams import ComputeStream
 from tests.conftest import MODELS, ROOT, lacking, ortbench
 
 TAKERS = "CUDAExecutionProvider, NvTensorRTRTXExecutionProvider, TensorrtExecutionProvider do"
@@ -33,7 +33,7 @@ def test_a_stream_of_onnx_runtime(real_library: Path) -> None:
     code = """if True:
         import json, sys
         import onnxruntime as ort
-        from ortbench.worker.session import libraries, providers, streams
+        from ortbench.worker import libraries, providers, streams
         (name,) = libraries.register_library(sys.argv[1])
         provider = providers.Provider(name, libraries.ep_devices(name)[0])
         made = [streams.make_ort_stream(provider) for _ in range(2)]

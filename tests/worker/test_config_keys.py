@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.worker.session.config_keys import RUN, SESSION, sentences, undocumented
+from ortbench.worker.opening import RUN, SESSION, sentences, undocumented
 from tests.conftest import MODELS, ONCE, ROOT, measure, ortbench
 
 
@@ -127,7 +127,7 @@ def test_names_are_found_whole_or_in_the_pieces_of_machine_code(tmp_path: Path) 
     (tmp_path / "library.so").write_bytes(b"\0whole_name\0 disable_\x01dynamic_\x02shapes\0 short")
     names = ["whole_name", "disable_dynamic_shapes", "enable_dynamic_shapes", "short", "shor_", "whole_nam_"]
     code = (
-        "import sys; from ortbench.worker.session.config_keys import _names_in_library\n"
+        "import sys; from ortbench.worker.opening import _names_in_library\n"
         "print(sorted(_names_in_library(sys.argv[1], sys.argv[2:])), _names_in_library('/nowhere.so', ['a']))"
     )
     done = subprocess.run(

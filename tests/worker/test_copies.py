@@ -13,10 +13,10 @@ from ortbench.features.bandwidth import worker as copies
 from ortbench.features.bandwidth.worker import Copies, CopyPair
 from ortbench.model.modes import D2H, H2D, ORDINARY, READBACK, RUN
 from ortbench.plan.target import Target
-from ortbench.worker.proofs.sync import Sync, Work
-from ortbench.worker.session.memory import Copy, NamedDeviceMemory
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.memory import Copy, NamedDeviceMemory
+from ortbench.worker.providers import Provider
+from ortbench.worker.sync import Sync, Work
+from ortbench.worker.tensors import Array, TensorSpec
 
 
 class Faulty(NamedDeviceMemory):

@@ -214,7 +214,7 @@ def test_a_device_without_memory_left_is_one_clear_line(software_cuda: tuple[str
 
 def test_a_kernel_that_the_device_has_not_fails_by_name(software_cuda: tuple[str, ...]) -> None:
     """What softcuda cannot do it says: no figure of this file rests on work that was left out."""
-    text = "import onnxruntime, sys; from ortbench.worker.session import first_run, providers, session; from ortbench.plan.target import Inputs, Target; t = Target(ep='cuda'); m = session.open_model(sys.argv[1], t, providers.find(t)); first_run.make_data(sys.argv[1], m, Inputs())"
+    text = "import onnxruntime, sys; from ortbench.worker import first_run, providers, session; from ortbench.plan.target import Inputs, Target; t = Target(ep='cuda'); m = session.open_model(sys.argv[1], t, providers.find(t)); first_run.make_data(sys.argv[1], m, Inputs())"
     line = [*software_cuda, sys.executable, "-c", text, str(MODELS / "transformer_ids.onnx")]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode != 0

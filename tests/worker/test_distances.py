@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortbench.worker.proofs import outputs
-from ortbench.worker.proofs.outputs import compare_outputs, error_metrics
+from ortbench.worker import proofs
+from ortbench.worker.proofs import compare_outputs, error_metrics
 
 NOTHING = {"max_error": None, "mean_error": None, "sqnr": None, "cosine": None, "top1": None}
 
@@ -40,7 +40,7 @@ def test_known_values() -> None:
 @pytest.mark.parametrize("chunk", [7, 1 << 22])
 def test_the_formulas(dtype: Any, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole arrays in float64 give what chunks of them give."""
-    monkeypatch.setattr(outputs, "_CHUNK", chunk)
+    monkeypatch.setattr(proofs, "_CHUNK", chunk)
     random = np.random.default_rng(1)
     r = random.standard_normal((5, 4, 3)).astype(dtype)
     g = (r.astype(np.float64) * (1 + 0.1 * random.standard_normal(r.shape))).astype(dtype)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.eps import overwritten
-from ortbench.worker.session.distributions import find_distributions
+from ortbench.worker.environment import find_distributions
 
 
 def install(folder: Path, name: str, *files: str) -> None:

@@ -12,11 +12,10 @@ from ortbench.analysis.comparable import changes
 from ortbench.core.stats import Value
 from ortbench.model.modes import DEVICE, LATENCY, RESIDENT, USUAL_MODES
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes import slots
-from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.outputs import check_outputs
-from ortbench.worker.session import first_run, providers, session
+from ortbench.worker import first_run, mode_base, providers, session
+from ortbench.worker.bound import BoundMode
+from ortbench.worker.modes import make_mode
+from ortbench.worker.proofs import check_outputs
 from tests.conftest import MODELS, cases, measure, modes
 from tests.refdevice import Config, Trace
 from tests.results import measured, result_of, sentences, steady
@@ -131,7 +130,7 @@ def test_an_output_of_another_shape_gets_one_array_until_its_shape_changes(tmp_p
     call, a, b = mode.phases()[LATENCY]
     kept: list[np.ndarray] = []
     for ones in (3, 3, 5):
-        slots.overwrite(mode._ins, [np.array([1] * ones + [0] * (8 - ones), np.float32)])
+        mode_base.overwrite(mode._ins, [np.array([1] * ones + [0] * (8 - ones), np.float32)])
         call(a, b)
         where, _ = mode._dynamic.arrays()
         assert where.tolist() == [[*range(ones)]]

@@ -23,9 +23,9 @@ from ortbench.measure.configuration import Configuration
 from ortbench.plan.baseline import baseline_of
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.__main__ import Worker
-from ortbench.worker.session import libraries, session
-from ortbench.worker.session.providers import Provider
+from ortbench.worker import libraries, session
+from ortbench.worker.providers import Provider
+from ortbench.worker.state import Worker
 from tests.conftest import MODELS, lacking, ortbench
 from tests.results import fact, result_of, values
 

@@ -13,11 +13,10 @@ import pytest
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import RESIDENT
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes import external_inputs
-from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.outputs import check_outputs
-from ortbench.worker.session import first_run, providers, session
-from ortbench.worker.session.tensors import host_value
+from ortbench.worker import first_run, providers, session, streams
+from ortbench.worker.modes import make_mode
+from ortbench.worker.proofs import check_outputs
+from ortbench.worker.tensors import host_value
 from tests.conftest import MODELS, cases, lacking, measure, ortbench
 
 
@@ -43,12 +42,12 @@ def test_numpy_is_not_copied(tmp_path: Path) -> None:
 
 
 def test_a_copy_is_found_by_address_and_by_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def copying(self: external_inputs.ExternalInputs, spec: Any, array: Any) -> Any:
+    def copying(self: streams.ExternalInputs, spec: Any, array: Any) -> Any:
         value = host_value(spec, array.copy())
         self._held[spec.name] = array.copy(), value
         return value
 
-    monkeypatch.setattr(external_inputs.ExternalInputs, "wrap", copying)
+    monkeypatch.setattr(streams.ExternalInputs, "wrap", copying)
     *_, made = opened(tmp_path / "m.onnx", RELU.replace("bool[8] b", "float[8] b").replace("Cast<to = 1>", "Abs"))
     assert not made.external.same_addresses()
     found = made.check_inputs(made.external.write, None, None)
@@ -95,8 +94,8 @@ def test_a_device_cannot_read_numpys_memory(library: Path, tmp_path: Path) -> No
 
 def test_cupy_is_for_cuda_alone() -> None:
     with pytest.raises(Unsupported, match=r"^cupy has no memory of the device that CPUExecutionProvider computes on$"):
-        external_inputs._cuda_index("cupy", providers.Provider("CPUExecutionProvider"))
-    assert external_inputs._cuda_index("cupy", providers.Provider("CUDAExecutionProvider", device_index=1)) == 1
+        streams._cuda_index("cupy", providers.Provider("CPUExecutionProvider"))
+    assert streams._cuda_index("cupy", providers.Provider("CUDAExecutionProvider", device_index=1)) == 1
 
 
 @pytest.mark.process

@@ -20,9 +20,9 @@ from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.data import LoopData
 from ortbench.model.modes import LATENCY, LOOP_MODES
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.proofs.outputs import check_outputs, find_difference
-from ortbench.worker.session import providers, session
-from ortbench.worker.session.session import Model
+from ortbench.worker import providers, session
+from ortbench.worker.proofs import check_outputs, find_difference
+from ortbench.worker.session import Model
 from tests.decoders import (
     MODELS,
     VOCAB,

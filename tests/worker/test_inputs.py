@@ -17,10 +17,15 @@ from onnx import numpy_helper
 
 from ortbench.core.errors import BadInput, Unsupported
 from ortbench.plan.target import Inputs
-from ortbench.worker.inputs.arrays import default_range, load_expected, make_arrays, random_array, resolve_shapes
-from ortbench.worker.inputs.files import load_arrays
-from ortbench.worker.inputs.model_file import index_sizes
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.input_arrays import (
+    default_range,
+    load_arrays,
+    load_expected,
+    make_arrays,
+    random_array,
+    resolve_shapes,
+)
+from ortbench.worker.tensors import Array, TensorSpec, index_sizes
 from tests.conftest import MODELS
 
 DTYPES = {

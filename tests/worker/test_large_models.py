@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ortbench.analysis.node_times import Timed, each_node
 from ortbench.analysis.placement import layout
-from ortbench.worker.inspection import graph as model_graph
+from ortbench.worker import inspection
 
 _value, _node, FLOAT = helper.make_tensor_value_info, helper.make_node, TensorProto.FLOAT
 SMALL, TIMES = 1_500, 8
@@ -51,8 +51,8 @@ def cpu_time(graph: onnx.GraphProto) -> float:
     gc.collect()
     gc.disable()  # what it takes depends on what other tests left
     start = time.process_time()
-    nodes, _ = model_graph.flatten_nodes(model, ())
-    model_graph.model_content(model)
+    nodes, _ = inspection.flatten_nodes(model, ())
+    inspection.model_content(model)
     placed = [replace(it, ep="Other" if at % 3 else "CPUExecutionProvider") for at, it in enumerate(nodes)]
     layout(placed)
     timed = [Timed(it.name, it.op, "EP", at, it.inside, (1,), 4, (), ()) for at, it in enumerate(nodes)]

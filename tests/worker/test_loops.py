@@ -21,9 +21,9 @@ from ortbench.features.loop.worker.data import LoopData
 from ortbench.features.loop.worker.step_inputs import Pair
 from ortbench.model.modes import LATENCY, LOOP_MODES
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.proofs.outputs import check_outputs
-from ortbench.worker.session import providers, session
-from ortbench.worker.session.session import Model
+from ortbench.worker import providers, session
+from ortbench.worker.proofs import check_outputs
+from ortbench.worker.session import Model
 from tests.conftest import MODELS
 from tests.truth import in_fork
 from tests.wrong_loops import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortbench.worker.session.memory import HostMemory, Memory, NamedDeviceMemory, device_memory
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.tensors import TensorSpec
+from ortbench.worker.memory import HostMemory, Memory, NamedDeviceMemory, device_memory
+from ortbench.worker.providers import Provider
+from ortbench.worker.tensors import TensorSpec
 
 
 # "cpu" is the one device name that works everywhere; "dml" and "cuda" take the same calls.

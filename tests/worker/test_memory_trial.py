@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from ortbench.worker.session import memory_trial
+from ortbench.worker import providers
 from tests.conftest import ortbench
 from tests.forks import WORKER
 from tests.refdevice import Config, Trace
@@ -85,7 +85,7 @@ def test_memory_that_does_not_work_is_said_before_anything_is_run(
 
 
 def short_trials() -> None:
-    memory_trial.LIMIT_S = 0.5
+    providers.LIMIT_S = 0.5
 
 
 def test_a_trial_that_hangs_is_ended(library: Path) -> None:
@@ -110,10 +110,10 @@ def test_trials_leave_nothing_and_take_no_time(library: Path, tmp_path: Path) ->
 
 def test_the_cpus_memory_is_the_hosts_also_where_some_library_copies_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """As OpenVINO's does, once it is registered: `devices` then said of another EP that it needs copies."""
-    monkeypatch.setattr(memory_trial, "_copy_problem", lambda source, target: None)  # nothing arrives
+    monkeypatch.setattr(providers, "_copy_problem", lambda source, target: None)  # nothing arrives
     value = ort.OrtValue.ortvalue_from_numpy(np.zeros(16, np.float32))
-    monkeypatch.setattr(memory_trial, "make_value", lambda *_: value)
+    monkeypatch.setattr(providers, "make_value", lambda *_: value)
     info = SimpleNamespace(device_mem_type=ort.OrtDeviceMemoryType.DEFAULT, device_vendor_id=0)
-    assert memory_trial._run_trial(info, "CPU").is_on_host
+    assert providers._run_trial(info, "CPU").is_on_host
     info.device_vendor_id = 0x0B0B
-    assert not memory_trial._run_trial(info, "CPU").is_on_host
+    assert not providers._run_trial(info, "CPU").is_on_host

@@ -10,7 +10,7 @@ import pytest
 
 from ortbench.core import eps
 from ortbench.core.errors import BadInput
-from ortbench.worker.session import ep_by_name, plugins
+from ortbench.worker import plugins
 from tests.packages import install
 
 
@@ -28,7 +28,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "_plugins", {})
     monkeypatch.setattr(eps, "by_name", lambda: found)
     monkeypatch.setattr(eps, "everywhere", search)
-    monkeypatch.setattr(ep_by_name, "built_in_eps", lambda: ("CUDAExecutionProvider", "CPUExecutionProvider"))
+    monkeypatch.setattr(plugins, "built_in_eps", lambda: ("CUDAExecutionProvider", "CPUExecutionProvider"))
 
 
 @pytest.mark.usefixtures("own")
@@ -47,7 +47,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_name_that_onnxruntime_or_its_packages_answer_costs_no_search(
     name: str, ep: str, package: str | None
 ) -> None:
-    found = ep_by_name.find_ep(name)
+    found = plugins.find_ep(name)
     assert (found.ep, found.plugin and found.plugin.distribution) == (ep, package)
     assert ("onnxruntime_tests_own" in sys.modules) == (package is not None)
     sys.modules.pop("onnxruntime_tests_own", None)
@@ -57,7 +57,7 @@ def test_a_name_that_onnxruntime_or_its_packages_answer_costs_no_search(
 @pytest.mark.parametrize("name", ["openvino", "somebody's"])
 def test_any_other_name_is_searched_for(name: str) -> None:
     with pytest.raises(TimeoutError):
-        ep_by_name.find_ep(name)
+        plugins.find_ep(name)
 
 
 @pytest.mark.usefixtures("own")
@@ -65,5 +65,5 @@ def test_any_other_name_is_searched_for(name: str) -> None:
 def test_no_name_is_in_every_file_and_nobodys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eps, "everywhere", eps.by_name)
     with pytest.raises(BadInput, match="no such execution provider"):
-        ep_by_name.find_ep(name)
+        plugins.find_ep(name)
     assert "onnxruntime_tests_own" not in sys.modules

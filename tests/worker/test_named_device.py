@@ -17,13 +17,13 @@ import pytest
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.model.modes import DEVICE, HOST_ACCESSIBLE, READBACK, RESIDENT
 from ortbench.plan.target import Target
-from ortbench.worker.modes.make import ResidentMode, make_mode
-from ortbench.worker.proofs.outputs import check_outputs
-from ortbench.worker.session import memory, session
-from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker import memory, session
+from ortbench.worker.first_run import Data
+from ortbench.worker.modes import ResidentMode, make_mode
+from ortbench.worker.proofs import check_outputs
+from ortbench.worker.providers import Provider
+from ortbench.worker.session import Model
+from ortbench.worker.tensors import Array, TensorSpec
 from tests.conftest import MODELS
 
 DML = "DmlExecutionProvider"

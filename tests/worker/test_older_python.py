@@ -1,4 +1,4 @@
-"""A worker's modules in the oldest Python that they may be read by; see `ortbench.worker.bootstrap`."""
+"""A worker's modules in the oldest Python that they may be read by; see `ortbench.worker.__main__`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _loaded_by_workers() -> dict[Path, ast.Module]:
 
 def test_workers_load_nothing_that_the_oldest_python_lacks() -> None:
     loaded = _loaded_by_workers()
-    assert {PACKAGE / "plan" / "target.py", PACKAGE / "worker" / "modes" / "pipelined.py"} <= loaded.keys()
+    assert {PACKAGE / "plan" / "target.py", PACKAGE / "worker" / "pipelined.py"} <= loaded.keys()
     for path, tree in loaded.items():
         for it in _run_imports(tree.body):
             module = "" if isinstance(it, ast.Import) else str(it.module)
@@ -99,7 +99,7 @@ spec = spec_from_file_location("ortbench", package / "__init__.py")
 sys.modules["ortbench"] = module_from_spec(spec)
 spec.loader.exec_module(sys.modules["ortbench"])
 for path in sorted((package / "worker").rglob("*.py")):
-    if path.stem not in ("bootstrap", "__init__"):
+    if path.stem not in ("__main__", "__init__"):
         try:
             importlib.import_module(".".join(path.relative_to(package.parent).with_suffix("").parts))
         except ModuleNotFoundError as error:

@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortbench.worker.proofs import outputs
-from ortbench.worker.proofs.outputs import difference, poison
-from ortbench.worker.session.tensors import Array
+from ortbench.worker import proofs
+from ortbench.worker.proofs import difference, poison
+from ortbench.worker.tensors import Array
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOAT8 = [
@@ -177,7 +177,7 @@ def test_nothing_to_compare(dtype: np.dtype[Any]) -> None:
 
 @pytest.mark.parametrize("at", [0, 3, 4, 7, 8, 9])
 def test_differences_on_both_sides_of_a_chunk(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outputs, "_CHUNK", 4)
+    monkeypatch.setattr(proofs, "_CHUNK", 4)
     reference = np.arange(10, dtype=np.float32).reshape(5, 2)
     got = reference.copy()
     got.reshape(-1)[at:] += 100

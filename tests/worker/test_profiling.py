@@ -11,8 +11,7 @@ import pytest
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.inspection import nodes
-from ortbench.worker.session import first_run, providers, session
+from ortbench.worker import first_run, nodes, providers, session
 from tests.conftest import MODELS
 
 TARGET = Target(ep="cpu")

@@ -12,10 +12,10 @@ import onnxruntime as ort
 import pytest
 
 from ortbench.plan.target import Target
-from ortbench.worker.modes.make import unsupported_reason
-from ortbench.worker.session import ep_by_name, memory, providers
-from ortbench.worker.session.libraries import load_problem
-from ortbench.worker.session.providers import Provider, library_name
+from ortbench.worker import memory, plugins, providers
+from ortbench.worker.libraries import load_problem
+from ortbench.worker.modes import unsupported_reason
+from ortbench.worker.providers import Provider, library_name
 from tests.compiling import BuildError, compile_library
 from tests.conftest import MODELS, ONCE, ROOT, device_library, lacking, measure
 
@@ -76,7 +76,7 @@ def test_cuda_is_found_in_nvidia_packages_in_another_folder_than_onnxruntime(tmp
     place = tmp_path / "site" / "nvidia" / "cudnn" / "lib" / name
     place.parent.mkdir(parents=True)
     library.rename(place)
-    script = "from ortbench.worker.session import libraries; libraries.preload_nvidia(); print(open('/proc/self/maps').read())"
+    script = "from ortbench.worker import libraries; libraries.preload_nvidia(); print(open('/proc/self/maps').read())"
     path = os.pathsep.join(filter(None, [str(tmp_path / "site"), os.environ.get("PYTHONPATH")]))
     line = [sys.executable, "-c", script]
     done = subprocess.run(line, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
@@ -98,10 +98,10 @@ def test_openvino_inside_an_onnxruntime_computes_in_host_memory_on_the_cpu(
 ) -> None:
     """The package onnxruntime-openvino, which has no EP device and must be the only onnxruntime of its environment."""
     name = "OpenVINOExecutionProvider"
-    monkeypatch.setattr(ep_by_name, "ask_packages", lambda _: [])
-    monkeypatch.setattr(ep_by_name, "asked_plugins", lambda: [])
+    monkeypatch.setattr(plugins, "ask_packages", lambda _: [])
+    monkeypatch.setattr(plugins, "asked_plugins", lambda: [])
     monkeypatch.setattr(providers, "devices_of", lambda *_: [])
-    for module in (ep_by_name, providers):
+    for module in (plugins, providers):
         monkeypatch.setattr(module, "built_in_eps", lambda: (name, "CPUExecutionProvider"))
     provider = providers.find(Target(ep="openvino", options=options))
     assert (provider.name, provider.computes_on_host) == (name, on_host)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.worker.session.session import fix_hint
+from ortbench.worker.session import fix_hint
 from tests.conftest import MODELS, ONCE, cases, measure, ortbench
 
 ERROR = "Error creating execution provider: Could not determine default backend path for device"

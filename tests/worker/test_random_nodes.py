@@ -9,7 +9,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-from ortbench.worker.inputs.model_file import random_nodes, random_nodes_note
+from ortbench.worker.tensors import random_nodes, random_nodes_note
 from tests.conftest import MODELS, ortbench
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "f" : 1, "com.microsoft" : 1]>'

@@ -22,9 +22,9 @@ import json, sys
 from ortbench.model.modes import MODES
 from ortbench.plan.target import Inputs, Target
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.outputs import check_outputs
-from ortbench.worker.session import first_run, providers, session
+from ortbench.worker.modes import make_mode
+from ortbench.worker.proofs import check_outputs
+from ortbench.worker import first_run, providers, session
 
 def entry(options, name):
     try:

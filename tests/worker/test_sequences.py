@@ -17,11 +17,10 @@ from onnx import TensorProto, helper, numpy_helper
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.model.modes import CPU, MODES
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.inputs import files
-from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.outputs import check_outputs, difference, find_difference
-from ortbench.worker.session import first_run, providers, session
-from ortbench.worker.session.tensors import TensorSpec, host_array, host_value, nbytes
+from ortbench.worker import first_run, input_arrays, providers, session
+from ortbench.worker.modes import make_mode
+from ortbench.worker.proofs import check_outputs, difference, find_difference
+from ortbench.worker.tensors import TensorSpec, host_array, host_value, nbytes
 from tests.conftest import cases, measure, ortbench
 
 INSERT = "g (seq(float[N, 2]) s, float[2] x) => (seq(float[]) o) { o = SequenceInsert(s, x) }"
@@ -129,7 +128,7 @@ def test_expected_outputs_that_are_others_are_found(tmp_path: Path) -> None:
     for number, wrong in enumerate(([*value, value[0]], [value[0] + 1, *value[1:]], [])):
         folder = tmp_path / str(number)
         folder.mkdir()
-        assert files.save_arrays(folder, model.outputs, [wrong], "output")
+        assert input_arrays.save_arrays(folder, model.outputs, [wrong], "output")
         with pytest.raises(BenchmarkFailed, match=r"not the expected ones: .*output y"):
             first_run.make_data(str(path), model, Inputs(path=str(place), expect=str(folder)))
 
@@ -197,18 +196,18 @@ def test_a_file_that_holds_a_tensor_is_no_sequence(tmp_path: Path) -> None:
     wanted = [TensorSpec("s", "seq(tensor(float))", (2,))]
     (tmp_path / "input_0.pb").write_bytes(b"\xff" * 9)
     with pytest.raises(BadInput, match=r"input_0.pb is not seq\(tensor\(float\)\) in ONNX format"):
-        files.load_arrays(tmp_path, wanted, "input")
+        input_arrays.load_arrays(tmp_path, wanted, "input")
     (tmp_path / "input_0.pb").write_bytes(numpy_helper.from_list([np.zeros(2)]).SerializeToString())
     with pytest.raises(BadInput, match="s is float64, the model wants float32"):
-        files.load_arrays(tmp_path, wanted, "input")
+        input_arrays.load_arrays(tmp_path, wanted, "input")
 
 
 @pytest.mark.parametrize("value", [None, np.ones(2, np.float32), [np.ones(2, np.float32)], []])
 def test_optionals_are_saved_as_they_are_read(value: Any, tmp_path: Path) -> None:
     kind = "optional(seq(tensor(float)))" if isinstance(value, list) else "optional(tensor(float))"
     spec = TensorSpec("o", kind, (2,))
-    assert files.save_arrays(tmp_path, [spec], [value], "output")
-    assert difference("o", files.load_arrays(tmp_path, [spec], "output")["o"], value) is None
+    assert input_arrays.save_arrays(tmp_path, [spec], [value], "output")
+    assert difference("o", input_arrays.load_arrays(tmp_path, [spec], "output")["o"], value) is None
 
 
 def test_what_differs_in_sequences_and_optionals() -> None:

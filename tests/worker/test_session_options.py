@@ -12,8 +12,8 @@ from ortbench.analysis.advice import program_command
 from ortbench.model.settings import OF_SESSION
 from ortbench.plan.target import Target
 from ortbench.report.phrases import heading
-from ortbench.worker.session import config_keys, providers
-from ortbench.worker.session.session import open_model
+from ortbench.worker import opening, providers
+from ortbench.worker.session import open_model
 from tests.conftest import MODELS, ONCE, measure, ortbench
 from tests.results import result_of
 
@@ -110,4 +110,4 @@ def test_a_program_sets_them(tmp_path: Path) -> None:
 def test_entries_about_threads_between_operators_do_something_where_there_are_some() -> None:
     for mode, codes in (("sequential", ["session-config-ignored"]), ("parallel", [])):
         target = Target(ep="cpu", execution_mode=mode, session_config={"session.inter_op.allow_spinning": "0"})
-        assert [it["code"] for it in config_keys.warnings(target, providers.find(target))] == codes
+        assert [it["code"] for it in opening.option_warnings(target, providers.find(target))] == codes

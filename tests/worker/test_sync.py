@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ortbench.model.modes import READBACK, RUN, SYNCHRONIZE
-from ortbench.worker.proofs.sync import TOLERANCE_NS, Readings, Sync, Syncs, Work, prove
+from ortbench.worker.sync import TOLERANCE_NS, Readings, Sync, Syncs, Work, prove
 
 US, MS = 1_000, 1_000_000
 

@@ -15,11 +15,11 @@ from onnx import parser
 from ortbench.analysis.feedback_pairs import suggest_loop
 from ortbench.model.modes import DEVICE, HOST_ACCESSIBLE, RESIDENT
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes.make import make_mode
-from ortbench.worker.proofs.outputs import check_outputs
-from ortbench.worker.session import first_run, providers, session
-from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.session import Model
+from ortbench.worker import first_run, providers, session
+from ortbench.worker.first_run import Data
+from ortbench.worker.modes import make_mode
+from ortbench.worker.proofs import check_outputs
+from ortbench.worker.session import Model
 from tests.conftest import cases, measure, ortbench
 from tests.refdevice import Config, Trace
 from tests.truth import is_kind, run_on_device
@@ -115,7 +115,7 @@ def test_where_other_values_are_refused_the_graph_tells(tmp_path: Path, monkeypa
         graph = text.format(outputs, nodes)
         path = written(graph, tmp_path)
         monkeypatch.setattr(
-            "ortbench.worker.session.first_run.change_values",
+            "ortbench.worker.first_run.change_values",
             lambda specs, arrays, ranges: {**arrays, "to": np.array([4, 4])},
         )
         _, data, runs = tried(path, monkeypatch, path=str(tmp_path / "given.npz"))
@@ -123,7 +123,7 @@ def test_where_other_values_are_refused_the_graph_tells(tmp_path: Path, monkeypa
 
 
 def test_other_values_are_of_the_same_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ortbench.worker.session.first_run import change_values
+    from ortbench.worker.first_run import change_values
 
     graph = "g (int64[40] ids, float[40] x, bool f, int64[3] s) => (int64[40] a) { a = Identity(ids) }"
     model, data, _ = tried(written(graph, tmp_path), monkeypatch, ranges={"ids": (5, 9), "x": (-2.0, 2.0), "s": (3, 3)})

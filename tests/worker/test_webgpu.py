@@ -102,8 +102,8 @@ _READBACKS = """
 import json, sys, time
 from ortbench.plan.target import Inputs, Target
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes.make import make_mode
-from ortbench.worker.session import first_run, providers, session
+from ortbench.worker.modes import make_mode
+from ortbench.worker import first_run, providers, session
 
 target, path = Target(ep="webgpu"), sys.argv[1]
 model = session.open_model(path, target, providers.find(target))

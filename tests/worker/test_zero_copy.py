@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.worker.modes.make import HostAccessibleMode, ResidentMode
-from ortbench.worker.proofs.in_place import (
+from ortbench.worker.memory import Copy
+from ortbench.worker.modes import HostAccessibleMode, ResidentMode
+from ortbench.worker.proofs import (
     ZeroCopy,
     combine_verdicts,
     judge_difference,
@@ -16,7 +17,6 @@ from ortbench.worker.proofs.in_place import (
     prove_by_copy_times,
     prove_zero_copy,
 )
-from ortbench.worker.session.memory import Copy
 from ortbench.worker.timing import TimedCall
 
 US = 1_000

@@ -13,20 +13,19 @@ from ortbench.core.eps import NAMED_DEVICES, NVIDIA_EPS
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE
 from ortbench.plan.target import Inputs
-from ortbench.worker.inputs import files
-from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.opened import Opened
-from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
-from ortbench.worker.session import libraries, plugins, session, streams
-from ortbench.worker.session.libraries import bundled_library, devices_of, is_accelerator, real_path
-from ortbench.worker.session.memory import EpDeviceMemory, Place, host_accessible_memory
-from ortbench.worker.session.plugins import find_plugin
-from ortbench.worker.session.tensors import Array, TensorSpec, Value
+from ortbench.worker import input_arrays, libraries, plugins, session, streams
+from ortbench.worker.bound import BoundMode
+from ortbench.worker.libraries import bundled_library, devices_of, is_accelerator, real_path
+from ortbench.worker.memory import EpDeviceMemory, Place, host_accessible_memory
+from ortbench.worker.modes import Opened
+from ortbench.worker.plugins import find_plugin
+from ortbench.worker.proofs import FLOAT8, TOLERANCES
 from ortbench.worker.state import State
+from ortbench.worker.tensors import Array, TensorSpec, Value
 
 if TYPE_CHECKING:
     from ortbench.features.code.model import Program, ProgramSession, ProgramTensor, ProgramWait, StepInput
-    from ortbench.worker.proofs.sync import Sync
+    from ortbench.worker.sync import Sync
 
 
 def program(state: State, mode: str) -> Program:
@@ -65,7 +64,7 @@ def program(state: State, mode: str) -> Program:
             "gives": [[list(array.shape) for array in step] for step in loop.outputs],
             "given": []
             if opened.request.path is None
-            else [*files.load_some_arrays(Path(opened.request.path), model.inputs)],
+            else [*input_arrays.load_some_arrays(Path(opened.request.path), model.inputs)],
             "left_to_ort": getattr(made, "is_left_to_ort", False),
         }
     return found

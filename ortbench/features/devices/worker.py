@@ -17,12 +17,8 @@ from ortbench.core import eps
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.features.devices.model import FAILED, NOT_OFFERED, PASSED, Check
-from ortbench.worker import messages
-from ortbench.worker.modes.make import unsupported_modes
-from ortbench.worker.proofs.outputs import FIRST, difference, poison
-from ortbench.worker.session import distributions, first_run, libraries, memory_trial, session, streams
-from ortbench.worker.session.ep_by_name import name_warnings, register_and_list_eps
-from ortbench.worker.session.libraries import (
+from ortbench.worker import environment, first_run, libraries, providers, session, streams
+from ortbench.worker.libraries import (
     NotLoaded,
     all_ep_devices,
     built_in_eps,
@@ -35,12 +31,14 @@ from ortbench.worker.session.libraries import (
     register_library,
     set_up_onnxruntime,
 )
-from ortbench.worker.session.memory import EpDeviceMemory, copy_tensors, describe_memory, ep_device_memories
-from ortbench.worker.session.plugins import Plugin, ask_packages, find_plugin
-from ortbench.worker.session.providers import Provider, is_on_cpu_by_option
-from ortbench.worker.session.session import describe_hardware, provider_device
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.memory import EpDeviceMemory, copy_tensors, describe_memory, ep_device_memories
+from ortbench.worker.modes import unsupported_modes
+from ortbench.worker.plugins import Plugin, ask_packages, find_plugin, name_warnings, register_and_list_eps
+from ortbench.worker.proofs import FIRST, difference, poison
+from ortbench.worker.providers import Provider, is_on_cpu_by_option
+from ortbench.worker.session import describe_hardware, provider_device
 from ortbench.worker.state import State
+from ortbench.worker.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
     from ortbench.features.devices.model import Listed
@@ -58,7 +56,7 @@ def devices(state: State, library: str | None = None) -> Listed:
         "eps": _list_eps(library),
         "runtime": libraries.versions(),
         "abilities": libraries.abilities(),
-        "warnings": [*distributions.warnings(), *name_warnings()],
+        "warnings": [*environment.package_warnings(), *name_warnings()],
     }
 
 
@@ -200,7 +198,7 @@ def _check_memory(device: Any, memory: EpDeviceMemory | None, kind: str) -> Iter
     if memory is None:
         yield _check("allocate", f"{kind} memory", NOT_OFFERED, f"memory_info({kind}) is None")
         return
-    answer = memory_trial.try_memory(device, memory.info)
+    answer = providers.try_memory(device, memory.info)
     yield _try_memory("allocate", f"{kind} memory, sizes from 0 elements to 1 MiB", _allocate, memory)
     yield _try_memory("allocate", f"{kind} memory, {_AT_ONCE} values at a time", _allocate_many, memory)
     if answer.is_on_host:
@@ -258,7 +256,7 @@ def _copy_inside(memory: EpDeviceMemory) -> None:
 
 
 def _try_memory(part: str, what: str, call: Callable[[EpDeviceMemory], None], memory: EpDeviceMemory) -> Check:
-    with messages.announce(f"checking: {part}: {what}"):
+    with environment.announce(f"checking: {part}: {what}"):
         try:
             call(memory)
         except Exception as error:

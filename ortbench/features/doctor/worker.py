@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.worker.session import distributions
+from ortbench.worker import environment
 
 if TYPE_CHECKING:
     from ortbench.features.doctor.model import Cuda, CudaLibrary, Installed
@@ -30,8 +30,12 @@ _SYSTEM = (
 def packages(_: object) -> Packages:
     """Where the module is, and every package on the search path that brings one."""
     folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder)
-    found = [it for folder in folders for it in distributions.find_distributions(folder)]
-    return {"module": distributions.module_folder(), "distributions": found, "numpy": distributions.version("numpy")}
+    found = [it for folder in folders for it in environment.find_distributions(folder)]
+    return {
+        "module": environment.module_folder(),
+        "distributions": found,
+        "numpy": environment.installed_version("numpy"),
+    }
 
 
 def examine(state: State) -> Installed:
@@ -54,7 +58,7 @@ def name_build() -> tuple[str | None, str | None]:
 
 def describe_cuda(built_for: str) -> Cuda:
     """What there is of it; EPs must have been loaded, and their libraries with them."""
-    from ortbench.worker.session.libraries import nvidia_libraries
+    from ortbench.worker.libraries import nvidia_libraries
 
     loaded = _loaded_libraries()
     libraries = [_library(path.name, loaded) for path in nvidia_libraries()]
@@ -89,7 +93,7 @@ def _library(name: str, loaded: dict[str, str]) -> CudaLibrary:
 
 def _folders() -> Iterator[str]:
     """Where libraries are looked for: packages, what the environment names, the system."""
-    for folder in dict.fromkeys(filter(None, [distributions.module_folder(), *sys.path])):
+    for folder in dict.fromkeys(filter(None, [environment.module_folder(), *sys.path])):
         for pattern in (("nvidia", "*", "lib"), ("nvidia", "*", "bin"), ("nvidia", "*", "bin", "*"), ("torch", "lib")):
             yield from sorted(glob.glob(os.path.join(glob.escape(folder), *pattern)))
     variable = "PATH" if platform.system() == "Windows" else "LD_LIBRARY_PATH"

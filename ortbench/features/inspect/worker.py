@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ortbench.analysis.node_times import Timed
 from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
-from ortbench.worker.inputs.arrays import resolve_shapes
-from ortbench.worker.inputs.model_file import read_model
-from ortbench.worker.inspection import graph as model_graph
-from ortbench.worker.inspection import nodes
-from ortbench.worker.modes.make import unsupported_modes
-from ortbench.worker.session import config_keys, first_run, memory, providers, session
-from ortbench.worker.session.libraries import set_up_onnxruntime
-from ortbench.worker.session.session import describe_device, describe_placement
-from ortbench.worker.session.tensors import Array, Form, TensorSpec, describe_tensor, get_form
+from ortbench.worker import first_run, inspection, memory, nodes, opening, providers, session
+from ortbench.worker.input_arrays import resolve_shapes
+from ortbench.worker.libraries import set_up_onnxruntime
+from ortbench.worker.modes import unsupported_modes
+from ortbench.worker.session import describe_device, describe_placement
 from ortbench.worker.state import State
+from ortbench.worker.tensors import Array, Form, TensorSpec, describe_tensor, get_form, read_model
 
 if TYPE_CHECKING:
     from ortbench.features.inspect.model import Inspected
@@ -40,7 +37,7 @@ def inspect(
     asked = target_from(target)
     provider = providers.find(asked)
     asked = with_own(asked, provider.name)
-    content = model_graph.name_nodes(model)
+    content = inspection.name_nodes(model)
     with nodes.open_recorder(model, asked, provider, content) as recorder:
         where = describe_placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
@@ -54,7 +51,7 @@ def inspect(
     if copies is not None and (copies["problem"] is None or timed):
         where["memcpy_nodes"] = len(copies["memcpy"])
     device = describe_device(recorder.model)
-    warnings = config_keys.warnings(asked, provider)
+    warnings = opening.option_warnings(asked, provider)
     return {
         **found, "ep": provider.name, "device": device, "memory": memory.describe_memory(provider),
         "modes": unsupported_modes(provider), "placement": where, "copies": copies, "warnings": warnings,
@@ -80,7 +77,7 @@ def _describe(
         inputs.append(_tensor(spec, made_up if data is None else get_form(data.arrays[spec.name])))
     outputs = [_output(spec, index, data) for index, spec in enumerate(model.outputs)]
     file = read_model(path)
-    content = None if file is None else model_graph.model_content(file)
+    content = None if file is None else inspection.model_content(file)
     found: Inspected = {
         "path": path,
         "inputs": inputs,

@@ -25,15 +25,15 @@ from ortbench.features.memory.analysis import READ, Event
 from ortbench.features.memory.model import Weighed, WeighedArenas
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
-from ortbench.worker.inspection.nodes import KERNEL_TIME, NO_RUN, read_events
-from ortbench.worker.modes.base import Mode
-from ortbench.worker.opened import Opened as OpenedModel
-from ortbench.worker.session import first_run, providers, session
-from ortbench.worker.session.libraries import set_up_onnxruntime
-from ortbench.worker.session.memory import DEVICE, PINNED, count_allocations
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Form, TensorSpec, Value, get_form
+from ortbench.worker import first_run, providers, session
+from ortbench.worker.libraries import set_up_onnxruntime
+from ortbench.worker.memory import DEVICE, PINNED, count_allocations
+from ortbench.worker.mode_base import Mode
+from ortbench.worker.modes import Opened as OpenedModel
+from ortbench.worker.nodes import KERNEL_TIME, NO_RUN, read_events
+from ortbench.worker.session import Model
 from ortbench.worker.state import State
+from ortbench.worker.tensors import Form, TensorSpec, Value, get_form
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"  # proc(5): sets the peak back to what there is now

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import inputs_from, target_from
-from ortbench.worker.opened import Opened, Shared
+from ortbench.worker import first_run
+from ortbench.worker.libraries import set_up_onnxruntime
+from ortbench.worker.modes import Opened, Shared
 from ortbench.worker.opening import count_copies, describe_loaded_ep, describe_opened, open_session
-from ortbench.worker.proofs.sync import Syncs
-from ortbench.worker.session import first_run
-from ortbench.worker.session.libraries import set_up_onnxruntime
-from ortbench.worker.session.session import describe_placement
+from ortbench.worker.session import describe_placement
 from ortbench.worker.state import Stages, State
+from ortbench.worker.sync import Syncs
 from ortbench.worker.timing import time_block
 
 if TYPE_CHECKING:

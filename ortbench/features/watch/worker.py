@@ -10,14 +10,13 @@ from typing import Any
 
 from ortbench.core.errors import OrtbenchError, Unsupported, one_line, ort_text
 from ortbench.plan.target import Target, inputs_from, target_from, with_own
-from ortbench.worker.inputs.arrays import make_arrays
-from ortbench.worker.inputs.model_file import index_sizes
-from ortbench.worker.session import providers
-from ortbench.worker.session.libraries import set_up_onnxruntime
-from ortbench.worker.session.memory import Place
-from ortbench.worker.session.session import Model, open_model
-from ortbench.worker.session.tensors import Array, TensorSpec, host_value
+from ortbench.worker import providers
+from ortbench.worker.input_arrays import make_arrays
+from ortbench.worker.libraries import set_up_onnxruntime
+from ortbench.worker.memory import Place
+from ortbench.worker.session import Model, open_model
 from ortbench.worker.state import State
+from ortbench.worker.tensors import Array, TensorSpec, host_value, index_sizes
 
 Change = Mapping[str, Any]
 Call = Callable[[], object]

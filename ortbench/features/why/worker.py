@@ -13,9 +13,9 @@ from typing import Any
 from ortbench.core.errors import BenchmarkFailed, one_line
 from ortbench.core.files import files_named_in
 from ortbench.features.why.analysis import Traits, align
-from ortbench.worker.inputs.model_file import inner_graphs
-from ortbench.worker.inspection import graph as model_graph
+from ortbench.worker import inspection
 from ortbench.worker.state import State
+from ortbench.worker.tensors import inner_graphs
 
 _PREFIX = "baseline/"  # of what comes from there
 _COMPARED_BYTES = 1 << 20  # bytes of a weight that is compared whole; of a longer one the type and the shape are
@@ -26,7 +26,7 @@ def revert(
 ) -> dict[str, str]:
     """Write a copy in which the changes are taken back that some nodes of the model, or of the baseline's, are part of;
     `BenchmarkFailed`: there is none in the files, or it cannot be taken back alone."""
-    own, base = model_graph.read_named(model), model_graph.read_named(baseline)
+    own, base = inspection.read_named(model), inspection.read_named(baseline)
     if own is None or base is None:
         raise BenchmarkFailed("a model cannot be read as ONNX")
     _Reverter(own, base).revert({*nodes}, {*base_nodes})

@@ -23,13 +23,13 @@ from ortbench.features.chain.worker.stages import (
     run,
 )
 from ortbench.plan.target import inputs_from
-from ortbench.worker.opened import Opened
+from ortbench.worker import memory
+from ortbench.worker.libraries import set_up_onnxruntime
+from ortbench.worker.modes import Opened
 from ortbench.worker.opening import count_copies, describe_input, describe_loaded_ep, describe_opened, describe_output
-from ortbench.worker.session import memory
-from ortbench.worker.session.libraries import set_up_onnxruntime
-from ortbench.worker.session.session import describe_device, describe_placement, session_ep
-from ortbench.worker.session.tensors import nbytes
+from ortbench.worker.session import describe_device, describe_placement, session_ep
 from ortbench.worker.state import Stages, State
+from ortbench.worker.tensors import nbytes
 
 if TYPE_CHECKING:
     from ortbench.features.chain.model import ChainLink, ChainStage, OpenedChain
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from ortbench.features.memory.worker import Forms, Sessions
     from ortbench.model import protocol, schema
     from ortbench.plan.target import Target
-    from ortbench.worker.modes.base import Mode
-    from ortbench.worker.session.session import Model
-    from ortbench.worker.session.tensors import TensorSpec, Value
+    from ortbench.worker.mode_base import Mode
+    from ortbench.worker.session import Model
+    from ortbench.worker.tensors import TensorSpec, Value
 
 
 @dataclass(kw_only=True)

@@ -26,16 +26,15 @@ from ortbench.features.loop.worker.bound import BoundLoop, Links
 from ortbench.features.loop.worker.data import LoopData
 from ortbench.model.modes import CPU, WHOLE_CHAIN
 from ortbench.plan.target import POLICIES, Inputs, with_own
-from ortbench.worker.inputs.files import load_outputs
-from ortbench.worker.modes.base import Mode, Proof, Step
-from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.sync import Sync
-from ortbench.worker.session import providers
-from ortbench.worker.session.first_run import compare_with_expected
-from ortbench.worker.session.memory import BoundTensor, Copy, Place
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.session import Model, open_model
-from ortbench.worker.session.tensors import Array, TensorSpec, Value
+from ortbench.worker import proofs, providers
+from ortbench.worker.first_run import compare_with_expected
+from ortbench.worker.input_arrays import load_outputs
+from ortbench.worker.memory import BoundTensor, Copy, Place
+from ortbench.worker.mode_base import Mode, Proof, Step
+from ortbench.worker.providers import Provider
+from ortbench.worker.session import Model, open_model
+from ortbench.worker.sync import Sync
+from ortbench.worker.tensors import Array, TensorSpec, Value
 from ortbench.worker.timing import time_call
 
 if TYPE_CHECKING:
@@ -298,7 +297,7 @@ class ChainMode(PartsMode):
 
     @property
     def source(self) -> str:
-        return output_arrays.FIRST
+        return proofs.FIRST
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         """Every step of the stages that are loops; what links give them is there, since the outputs have been compared."""

@@ -29,8 +29,8 @@ from ortbench.features.load.model import LoadClients, LoadRuns, LoadServed
 from ortbench.features.load.worker.clients import Clients, Seat, waiting_place
 from ortbench.model.protocol import pack, unpack
 from ortbench.plan.target import begun_by, inputs_from
-from ortbench.worker.inputs import model_file
-from ortbench.worker.stream import sized
+from ortbench.worker import tensors
+from ortbench.worker.measuring import sized
 from ortbench.worker.timing import cpu_ns, no_garbage_collection
 
 if TYPE_CHECKING:
@@ -357,7 +357,7 @@ def _differs(state: State, seats: Sequence[Seat]) -> str | None:
     for seat in seats:
         wrong = seat.differs(request.rtol, request.atol)
         if wrong is not None:
-            return f"client {seat.number + 1}: {wrong}{model_file.random_nodes_note(state.opened.path)}"
+            return f"client {seat.number + 1}: {wrong}{tensors.random_nodes_note(state.opened.path)}"
     return None
 
 

@@ -21,17 +21,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.model.modes import LATENCY, mode_of
-from ortbench.worker.proofs import outputs
-from ortbench.worker.session import first_run, session
+from ortbench.worker import first_run, proofs, session
 from ortbench.worker.timing import Ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ortbench.plan.target import Inputs
-    from ortbench.worker.modes.base import Mode
-    from ortbench.worker.opened import Opened
-    from ortbench.worker.session.session import Model
+    from ortbench.worker.mode_base import Mode
+    from ortbench.worker.modes import Opened
+    from ortbench.worker.session import Model
     from ortbench.worker.timing import TimedCall
 
 WHOLE = "load"  # what ranges call a run of a client
@@ -67,10 +66,10 @@ class Seat:
             arrays, self.kept = first_run.to_arrays(self.model, self.kept), None
             pairs = zip(arrays, mode.expected(), strict=True)
             wrongs = (
-                outputs.difference(name, got, reference, rtol, atol, mode.source) for got, (name, reference) in pairs
+                proofs.difference(name, got, reference, rtol, atol, mode.source) for got, (name, reference) in pairs
             )
             return next(filter(None, wrongs), None)
-        wrong = outputs.find_difference(mode, rtol, atol)
+        wrong = proofs.find_difference(mode, rtol, atol)
         mode.poison()
         return wrong
 
@@ -102,7 +101,7 @@ class Clients:
             client = self._clients[number]
             modes = [it.make(mode, depth=1) for it in client.opened]
             for made in modes:
-                outputs.check_outputs(made, request.rtol, request.atol)
+                proofs.check_outputs(made, request.rtol, request.atol)
                 made.call_name = WHOLE
             ranges = Ranges(modes[0])
             for made in modes:

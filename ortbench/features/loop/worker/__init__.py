@@ -22,23 +22,29 @@ from ortbench.features.loop.worker.bound import BoundLoop
 from ortbench.features.loop.worker.data import LoopData, make_loop_data
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT, SHARED
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from
-from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.make import CpuMode, HostAccessibleMode, ResidentMode, bind_as_device_memory, describe_arrays
-from ortbench.worker.modes.slots import Slot
-from ortbench.worker.opened import Opened
+from ortbench.worker import providers
+from ortbench.worker.bound import BoundMode
+from ortbench.worker.first_run import to_arrays
+from ortbench.worker.memory import BoundTensor, Copy, copy_arrays
+from ortbench.worker.mode_base import Slot
+from ortbench.worker.modes import (
+    CpuMode,
+    HostAccessibleMode,
+    Opened,
+    ResidentMode,
+    bind_as_device_memory,
+    describe_arrays,
+)
 from ortbench.worker.opening import open_as
-from ortbench.worker.proofs.sync import Sync
-from ortbench.worker.session import providers
-from ortbench.worker.session.first_run import to_arrays
-from ortbench.worker.session.memory import BoundTensor, Copy, copy_arrays
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec, host_array, host_value, host_view
+from ortbench.worker.session import Model
 from ortbench.worker.state import State
+from ortbench.worker.sync import Sync
+from ortbench.worker.tensors import Array, TensorSpec, host_array, host_value, host_view
 
 if TYPE_CHECKING:
     from ortbench.features.loop.model import OpenedLoop
     from ortbench.features.memory.worker import Forms, Sessions
-    from ortbench.worker.modes.base import Mode
+    from ortbench.worker.mode_base import Mode
 
 
 class CpuLoop(LoopMode):

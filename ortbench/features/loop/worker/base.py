@@ -15,11 +15,11 @@ from ortbench.features.loop.model import COPIED_BY_STEPS
 from ortbench.features.loop.worker.data import LoopData, lockstep
 from ortbench.features.loop.worker.generation import last_position
 from ortbench.model.modes import LATENCY, WHOLE_LOOP
-from ortbench.worker.modes.base import Mode, Proof, Step, call_and_wait
-from ortbench.worker.proofs.outputs import PLAIN, difference
-from ortbench.worker.session.memory import Copy
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, Value
+from ortbench.worker.memory import Copy
+from ortbench.worker.mode_base import Mode, Proof, Step, call_and_wait
+from ortbench.worker.proofs import PLAIN, difference
+from ortbench.worker.session import Model
+from ortbench.worker.tensors import Array, Value
 from ortbench.worker.timing import Ranges, TimedCall, time_call
 
 _COMPARED = 16  # steps whose state is compared, before it becomes rarer

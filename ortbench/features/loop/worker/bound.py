@@ -2,7 +2,7 @@
 
 State of a fixed shape has two buffers, used in turns: bound once as input of even steps and output of odd ones, and the
 other way round. State that grows is allocated by ONNX Runtime in each step, and handed on; where its Python API cannot name
-the memory (see `ortbench.worker.modes.slots`) it is allocated as a program would that knows the next shape.
+the memory (see `ortbench.worker.mode_base`) it is allocated as a program would that knows the next shape.
 
 A loop may be a stage of a chain: what links give and take then stays on the device if both ends are on it.
 """
@@ -22,12 +22,14 @@ from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.data import LoopData
 from ortbench.features.loop.worker.step_inputs import Pair
 from ortbench.model.modes import READBACK, SYNCHRONIZE
-from ortbench.worker.modes.base import call_and_wait
-from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.slots import (
+from ortbench.worker import proofs
+from ortbench.worker.bound import BoundMode
+from ortbench.worker.memory import BoundTensor, Copy, Memory, Place, join_calls
+from ortbench.worker.mode_base import (
     NO_ALLOCATOR,
     OutputReader,
     Slot,
+    call_and_wait,
     copied_bytes,
     copy_to_device,
     copy_to_host,
@@ -37,11 +39,9 @@ from ortbench.worker.modes.slots import (
     refuse_strings,
     with_own_arrays,
 )
-from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.sync import Sync
-from ortbench.worker.session.memory import BoundTensor, Copy, Memory, Place, join_calls
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
+from ortbench.worker.session import Model
+from ortbench.worker.sync import Sync
+from ortbench.worker.tensors import Array, TensorSpec, host_value, host_view
 
 Shape = tuple[int, ...]
 
@@ -402,15 +402,15 @@ class BoundLoop(LoopMode):
     def poison(self) -> None:
         # The last step that has a buffer says what is poison there; buffers are shared by all steps.
         for slots in [list(self._shared.values())] if self._shared else self._outs:
-            overwrite(slots, [output_arrays.poison(slot.array) for slot in slots])
+            overwrite(slots, [proofs.poison(slot.array) for slot in slots])
         for state, last in zip(self._states, self._loop.last, strict=True):
             if state.buffers:
-                poisoned = output_arrays.poison(last)
+                poisoned = proofs.poison(last)
                 slots = [Slot(state.spec, poisoned, value, state.memory, is_in_place=False) for value in state.buffers]
                 copy_to_device(slots)()
         for number, slot in self._ends.items():
             if slot.array.size:
-                overwrite([slot], [output_arrays.poison(self._loop.last[number])])
+                overwrite([slot], [proofs.poison(self._loop.last[number])])
 
     def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         return self._single.bound_tensors()

@@ -19,17 +19,10 @@ from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker import generation
 from ortbench.features.loop.worker.step_inputs import WAYS_OUT, Pair, PromptedInputs, Shape, StepInputs, name_states
 from ortbench.plan.target import Inputs
-from ortbench.worker.inputs import files
-from ortbench.worker.session.first_run import (
-    Data,
-    check_specs,
-    compare_with_expected,
-    find_unshaped,
-    run_once,
-    run_timed,
-)
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker import input_arrays
+from ortbench.worker.first_run import Data, check_specs, compare_with_expected, find_unshaped, run_once, run_timed
+from ortbench.worker.session import Model
+from ortbench.worker.tensors import Array, TensorSpec
 
 _MOST_BYTES = 2 << 30  # of the outputs of all steps, which are kept to be compared
 
@@ -283,7 +276,8 @@ def _load_expected(model: Model, request: Inputs, count: int) -> dict[tuple[int,
     keys = "its keys are step0/NAME and so on, as many steps as there are"
     known = {f"step{step}/{name}": (step, place) for step in range(count) for place, name in enumerate(names)}
     return {
-        known[key]: array for key, array in files.load_outputs(Path(request.expect), known, keys, r"step\d+").items()
+        known[key]: array
+        for key, array in input_arrays.load_outputs(Path(request.expect), known, keys, r"step\d+").items()
     }
 
 

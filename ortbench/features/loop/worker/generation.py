@@ -19,9 +19,9 @@ from ortbench.core.errors import BadInput
 from ortbench.core.expressions import expanded
 from ortbench.core.units import count
 from ortbench.features.loop.plan import Decoder, Steps
-from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec, describe_tensor
+from ortbench.worker.proofs import FLOAT8, TOLERANCES
+from ortbench.worker.session import Model
+from ortbench.worker.tensors import Array, TensorSpec, describe_tensor
 
 PART = 512  # tokens of a prompt where no option says how many, and of a run that fills the cache
 _WORDS = {"mask": ("mask",), "positions": ("position",), "logits": ("logits",)}

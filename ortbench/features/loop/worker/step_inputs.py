@@ -13,13 +13,11 @@ from ortbench.core.expressions import INDEX, STEP, value_of
 from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker import generation
 from ortbench.plan.target import Inputs
-from ortbench.worker.inputs import arrays as input_arrays
-from ortbench.worker.inputs import files
-from ortbench.worker.inputs.arrays import axis_label, resolve_shapes
-from ortbench.worker.inputs.model_file import index_sizes
-from ortbench.worker.session.first_run import run_timed
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker import input_arrays
+from ortbench.worker.first_run import run_timed
+from ortbench.worker.input_arrays import axis_label, resolve_shapes
+from ortbench.worker.session import Model
+from ortbench.worker.tensors import Array, TensorSpec, index_sizes
 
 WAYS_OUT = "--dim, --shape, --fill and --range change them, --input gives real ones"
 Shape = tuple[int, ...]
@@ -45,7 +43,7 @@ class StepInputs:
         self._outs = [model.outputs[pair.out] for pair in pairs]
         names = {spec.name for spec in self._state}
         self.others = {spec.name for spec in model.inputs} - names  # the inputs that are no state
-        self._given = {} if request.path is None else files.load_some_arrays(Path(request.path), model.inputs)
+        self._given = {} if request.path is None else input_arrays.load_some_arrays(Path(request.path), model.inputs)
         for name in self._given:
             if name in steps.fill:
                 raise BadInput(f"--fill {name}: --input has it already", "--fill")

@@ -4,13 +4,15 @@
 with device tensors, `device-tensors` and `device-tensors-pinned` take inputs from the host and give outputs back to it in every run, in
 `device-resident` tensors stay, and nobody waits for the runs of `device-resident-async` one by one. In `host-accessible` tensors are in
 memory that host and device both reach, where nothing need be copied.
+
+What is open in a worker is a model with its data, which modes are made of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,16 +33,11 @@ from ortbench.model.modes import (
     RESIDENT,
     RUN,
 )
-from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, as_timed_call, call_and_wait, sync_steps
-from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.pipelined import PipelinedMode
-from ortbench.worker.modes.slots import copied_bytes, copy_to_host, refuse_strings, shared_memory, with_own_arrays
-from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.in_place import ZeroCopy as Verdict
-from ortbench.worker.proofs.in_place import combine_verdicts, prove_by_copy_times, prove_zero_copy
-from ortbench.worker.proofs.sync import Sync, Work
-from ortbench.worker.session.first_run import Data, cpu_call, to_arrays
-from ortbench.worker.session.memory import (
+from ortbench.plan.target import Inputs, Target
+from ortbench.worker import first_run, proofs
+from ortbench.worker.bound import BoundMode
+from ortbench.worker.first_run import Data, cpu_call, to_arrays
+from ortbench.worker.memory import (
     BoundTensor,
     Copy,
     EpDeviceMemory,
@@ -53,13 +50,37 @@ from ortbench.worker.session.memory import (
     missing_shared_memory,
     runs_problem,
 )
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec, Value, host_view, nbytes
+from ortbench.worker.mode_base import (
+    Mode,
+    Proof,
+    SingleMode,
+    Step,
+    as_timed_call,
+    call_and_wait,
+    copied_bytes,
+    copy_to_host,
+    refuse_strings,
+    shared_memory,
+    sync_steps,
+    with_own_arrays,
+)
+from ortbench.worker.pipelined import PipelinedMode
+from ortbench.worker.proofs import ZeroCopy as Verdict
+from ortbench.worker.proofs import combine_verdicts, prove_by_copy_times, prove_zero_copy
+from ortbench.worker.providers import Provider
+from ortbench.worker.session import Model, node_placements
+from ortbench.worker.sync import Sync, Work
+from ortbench.worker.tensors import Array, TensorSpec, Value, host_view, nbytes
 from ortbench.worker.timing import SplitCall, TimedCall, time_call
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ortbench.model import protocol, schema
     from ortbench.model.schema import ZeroCopy
+    from ortbench.worker.mode_base import Mode
+    from ortbench.worker.session import EngineWatch, Model
+    from ortbench.worker.tensors import TensorSpec, Value
 
 
 class CpuMode(SingleMode):
@@ -329,7 +350,7 @@ class HostAccessibleMode(BoundMode):
             super().poison()
             return
         for view, reference in zip(self._out_views, self._data.reference, strict=True):
-            view[...] = output_arrays.poison(reference)
+            view[...] = proofs.poison(reference)
 
     def outputs(self) -> list[Array]:
         return self._out_views if self._dynamic is None else self._dynamic.views(self._out_views)
@@ -394,3 +415,61 @@ def unsupported_reason(name: str, provider: Provider) -> str | None:
 
 def unsupported_modes(provider: Provider) -> dict[str, str | None]:
     return {name: unsupported_reason(name, provider) for name in CLASSES}
+
+
+@dataclass
+class Opened:
+    path: str
+    target: Target
+    request: Inputs
+    model: Model
+    # inputs and reference outputs; empty before the first run, and where the model takes or gives what cannot be held
+    data: Data = field(default_factory=Data)
+
+    def run_first(self) -> None:
+        self.data = first_run.make_data(self.path, self.model, self.request)
+
+    def make(self, mode: str, depth: int) -> Mode:
+        return make_mode(mode, self.model, self.data, depth)
+
+    def reopen(self, model: Model, request: Inputs) -> Opened:
+        """The same in a session with other inputs, which has run; nothing is expected of its outputs."""
+        other = replace(self, model=model, request=replace(request, expect=None))
+        other.run_first()
+        return other
+
+    @property
+    def loops(self) -> list[Any]:
+        return []
+
+    def references(self) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
+        """The outputs and what a plain run gave for them, of stages those of all; no values where it did not run."""
+        return self.model.outputs, self.data.reference
+
+    def session(self, stage: int | None) -> tuple[str, Target, Model, dict[str, Value]]:
+        """Model, settings, session and inputs of a stage; those of the whole where there are none."""
+        return self.path, self.target, self.model, self.data.arrays
+
+    @cached_property
+    def host_reasons(self) -> dict[str, str]:
+        """Why inputs and outputs are wanted in ordinary host memory, by name; see `ortbench.worker.inspection`."""
+        from ortbench.worker import inspection  # most models have none
+
+        model = self.model
+        sides = (model.inputs, model.places.inputs), (model.outputs, model.places.outputs)
+        inputs, outputs = (
+            [spec.name for spec, place in zip(specs, places, strict=True) if place.is_host_only]
+            for specs, places in sides
+        )
+        return inspection.host_reasons(self.path, node_placements(model), inputs, outputs)
+
+
+@dataclass
+class Shared:
+    path: str
+    target: Target
+    model: Model
+    described: protocol.LoadedEp  # its EP
+    cache: EngineWatch  # watches where the EP keeps engines
+    where: schema.Placement  # its nodes
+    counted: bool = False  # whether `where` has all that can be known

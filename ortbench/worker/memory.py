@@ -20,13 +20,14 @@ from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.core.eps import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.worker.session import memory_trial
-from ortbench.worker.session.libraries import all_ep_devices
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
+from ortbench.worker import providers
+from ortbench.worker.libraries import all_ep_devices
+from ortbench.worker.providers import Provider
+from ortbench.worker.tensors import Array, TensorSpec, host_value, host_view
 
 if TYPE_CHECKING:
     from ortbench.model import schema
+
 
 DEVICE, PINNED = "device", "pinned"
 
@@ -79,12 +80,12 @@ class EpDeviceMemory:
     def __init__(self, memory_info: Any, device_type: str = "GPU") -> None:
         self.info = memory_info
         self._device_type = device_type
-        self.label = memory_trial.memory_label(memory_info)
+        self.label = providers.memory_label(memory_info)
         self._counted_as = DEVICE if memory_info.device_mem_type.name == "DEFAULT" else PINNED
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
         """An uninitialised OrtValue."""
-        value = memory_trial.make_value(self.info, self._device_type, shape, spec)
+        value = providers.make_value(self.info, self._device_type, shape, spec)
         count_value(self._counted_as, value, spec.nbytes(shape))
         return value
 
@@ -199,7 +200,7 @@ def ep_device_memories(ep_device: Any) -> tuple[EpDeviceMemory | None, EpDeviceM
     """The DEFAULT and the HOST_ACCESSIBLE memory that an EP device offers, whether they can be used or not; none without one."""
     if ep_device is None:
         return None, None
-    default, shared = memory_trial.memory_infos(ep_device)
+    default, shared = providers.memory_infos(ep_device)
     kind = ep_device.device.type.name
     return default and EpDeviceMemory(default, kind), shared and EpDeviceMemory(shared, kind)
 
@@ -208,7 +209,7 @@ def usable_memory(ep_device: Any, memory: EpDeviceMemory | None, copies: bool = 
     """A memory of an EP device if a trial shows that values can be made in it, and copied if `copies`; else None."""
     if memory is None:
         return None
-    result = memory_trial.try_memory(ep_device, memory.info)
+    result = providers.try_memory(ep_device, memory.info)
     problem = result.copy_problem if copies else result.problem
     return memory if problem is None and not result.is_on_host else None
 
@@ -258,7 +259,7 @@ def runs_problem(provider: Provider) -> str | None:
     default, _ = ep_device_memories(provider.ep_device)
     if default is None:
         return None
-    result = memory_trial.try_memory(provider.ep_device, default.info)
+    result = providers.try_memory(provider.ep_device, default.info)
     if result.is_on_host or result.has_failed or result.problem is not None or result.copy_problem is None:
         return None  # or what a trial failed of may still work inside a run
     return _missing_memory(provider, "device memory", default, copies=True)
@@ -267,7 +268,7 @@ def runs_problem(provider: Provider) -> str | None:
 def _missing_memory(provider: Provider, memory_name: str, memory: EpDeviceMemory | None, copies: bool) -> str:
     if memory is None:
         return f"no {memory_name}"
-    result = memory_trial.try_memory(provider.ep_device, memory.info)
+    result = providers.try_memory(provider.ep_device, memory.info)
     reason = (result.copy_problem if copies else None) or result.problem
     if result.has_failed:
         raise BenchmarkFailed(f"{memory.label} of {provider.name} cannot be used: {reason}")

@@ -16,14 +16,22 @@ from ortbench.core.eps import CUDA_EP, PACKAGES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.core.expressions import by_size
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker.inputs import arrays as input_arrays
-from ortbench.worker.inputs import model_file
-from ortbench.worker.inputs.arrays import random_array
-from ortbench.worker.inputs.model_file import index_sizes
-from ortbench.worker.messages import with_its_pip
-from ortbench.worker.proofs.outputs import EXPECTED, FIRST, compare_outputs
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec, Value, get_form, host_array, host_value
+from ortbench.worker import input_arrays
+from ortbench.worker.environment import with_its_pip
+from ortbench.worker.input_arrays import random_array
+from ortbench.worker.proofs import EXPECTED, FIRST, compare_outputs
+from ortbench.worker.session import Model
+from ortbench.worker.tensors import (
+    Array,
+    TensorSpec,
+    Value,
+    get_form,
+    host_array,
+    host_value,
+    index_sizes,
+    random_nodes_note,
+    value_sized_outputs,
+)
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
@@ -119,7 +127,7 @@ def compare_with_expected(
     comparison = compare_outputs(outputs, request.rtol, request.atol)
     eps = list(dict.fromkeys(model.provider.name for model in models))
     if comparison["differs"] is not None and (request.strict_outputs or lowered(eps, comparison["relative"]) is None):
-        cause = (path and model_file.random_nodes_note(path)) or likely_cause(eps, comparison["relative"])
+        cause = (path and random_nodes_note(path)) or likely_cause(eps, comparison["relative"])
         raise BenchmarkFailed(f"the outputs are not the expected ones: {comparison['differs']}{cause}")
     return comparison
 
@@ -224,7 +232,7 @@ def find_unshaped(
         second = try_run(model, change_values(model.inputs, arrays, ranges))
         # What is empty, or could not be compared, says nothing by itself.
         is_unknown = [second is None or not array.size for _, _, array in unexplained]
-        counts = model_file.value_sized_outputs(path) if any(is_unknown) else ()
+        counts = value_sized_outputs(path) if any(is_unknown) else ()
         found |= {
             spec.name: VALUES
             for (number, spec, array), unknown in zip(unexplained, is_unknown, strict=True)

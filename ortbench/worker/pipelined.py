@@ -27,14 +27,10 @@ from numpy import median
 
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import DEPTH, LATENCY, PHASE_NAMES, PIPELINED, RUN, SYNCHRONIZE
-from ortbench.worker.modes.base import SingleMode, Step, call_and_wait
-from ortbench.worker.modes.bound import BoundMode, arrays_equal, have_same_form
-from ortbench.worker.modes.slots import Slot, copied_bytes, group_by_memory
-from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.sync import STREAM, Sync
-from ortbench.worker.session import streams
-from ortbench.worker.session.first_run import Data, try_run
-from ortbench.worker.session.memory import (
+from ortbench.worker import proofs, streams
+from ortbench.worker.bound import BoundMode, arrays_equal, have_same_form
+from ortbench.worker.first_run import Data, try_run
+from ortbench.worker.memory import (
     BoundTensor,
     EpDeviceMemory,
     device_memory,
@@ -42,9 +38,11 @@ from ortbench.worker.session.memory import (
     missing_device_memory,
     missing_shared_memory,
 )
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, roll
+from ortbench.worker.mode_base import SingleMode, Slot, Step, call_and_wait, copied_bytes, group_by_memory
+from ortbench.worker.providers import Provider
+from ortbench.worker.session import Model
+from ortbench.worker.sync import STREAM, Sync
+from ortbench.worker.tensors import Array, TensorSpec, host_value, host_view, roll
 from ortbench.worker.timing import SplitCall, TimedCall, time_call
 
 if TYPE_CHECKING:
@@ -345,7 +343,7 @@ class PipelinedMode(SingleMode):
             buffers.poison()
         for item in self._items:
             for array, reference in zip(item.arrays, item.reference, strict=True):
-                array[...] = output_arrays.poison(reference)
+                array[...] = proofs.poison(reference)
 
     def outputs(self) -> list[Array]:
         self.wait_idle()
@@ -360,7 +358,7 @@ class PipelinedMode(SingleMode):
 
     @property
     def source(self) -> str:
-        return output_arrays.PLAIN
+        return proofs.PLAIN
 
 
 def _stream_sync(arrival: streams.Arrival) -> Sync:

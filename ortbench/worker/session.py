@@ -22,14 +22,13 @@ from ortbench.core.eps import CPU_EP, CUDA_EP, NAMED_DEVICES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import digest
 from ortbench.plan.target import Target
-from ortbench.worker import messages
-from ortbench.worker.proofs.sync import Syncs
-from ortbench.worker.session import streams
-from ortbench.worker.session.libraries import bundled_library, load_problem
-from ortbench.worker.session.memory import Places, describe_memory, find_places
-from ortbench.worker.session.plugins import custom_ops_hint, register_custom_ops
-from ortbench.worker.session.providers import Provider, find_in_session, take_choice_of_policy
-from ortbench.worker.session.tensors import TensorSpec, Value, make_specs
+from ortbench.worker import environment, streams
+from ortbench.worker.libraries import bundled_library, load_problem
+from ortbench.worker.memory import Places, describe_memory, find_places
+from ortbench.worker.plugins import custom_ops_hint, register_custom_ops
+from ortbench.worker.providers import Provider, find_in_session, take_choice_of_policy
+from ortbench.worker.sync import Syncs
+from ortbench.worker.tensors import TensorSpec, Value, make_specs
 
 if TYPE_CHECKING:
     from ortbench.model.schema import Device, EngineCache, EpOfSession, Placement
@@ -142,7 +141,7 @@ def open_model(
     source = path if content is None else content
     start = time.perf_counter_ns()
     try:
-        with messages.announce("creating the session"):
+        with environment.announce("creating the session"):
             session = ort.InferenceSession(source, options, providers=names, enable_fallback=0)
     except Exception as error:
         raise _session_error(error, path, provider, target, optimized_path) from None

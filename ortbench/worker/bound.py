@@ -11,22 +11,9 @@ import numpy as np
 from ortbench.analysis.outputs import INPUT, reasons_without_shape
 from ortbench.core.errors import Unsupported, WrongOutputs
 from ortbench.model.modes import LATENCY, MODES, RUN, SYNCHRONIZE
-from ortbench.worker.modes.base import Mode, Proof, SingleMode, Step, call_and_wait, sync_steps
-from ortbench.worker.modes.slots import (
-    DynamicOutputs,
-    Slot,
-    copied_bytes,
-    copy_to_device,
-    copy_to_host,
-    make_binding,
-    overwrite,
-    refuse_strings,
-    with_own_arrays,
-)
-from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.sync import Candidates, Sync, Work
-from ortbench.worker.session.first_run import Data, try_run
-from ortbench.worker.session.memory import (
+from ortbench.worker import proofs
+from ortbench.worker.first_run import Data, try_run
+from ortbench.worker.memory import (
     BoundTensor,
     Copy,
     EpDeviceMemory,
@@ -35,22 +22,32 @@ from ortbench.worker.session.memory import (
     missing_device_memory,
     token_readback,
 )
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import (
-    Array,
-    TensorSpec,
-    describe_tensor,
-    get_form,
-    host_value,
-    host_view,
-    roll,
+from ortbench.worker.mode_base import (
+    DynamicOutputs,
+    Mode,
+    Proof,
+    SingleMode,
+    Slot,
+    Step,
+    call_and_wait,
+    copied_bytes,
+    copy_to_device,
+    copy_to_host,
+    make_binding,
+    overwrite,
+    refuse_strings,
+    sync_steps,
+    with_own_arrays,
 )
+from ortbench.worker.providers import Provider
+from ortbench.worker.session import Model
+from ortbench.worker.sync import Candidates, Sync, Work
+from ortbench.worker.tensors import Array, TensorSpec, describe_tensor, get_form, host_value, host_view, roll
 from ortbench.worker.timing import SplitCall, TimedCall
 
 if TYPE_CHECKING:
     from ortbench.model import schema
-    from ortbench.worker.modes.external_inputs import ExternalInputs
+    from ortbench.worker.streams import ExternalInputs
 
 
 Write = Callable[[dict[str, Array]], object]  # writes inputs to where those that are bound are
@@ -83,7 +80,7 @@ class BoundMode(SingleMode):
         library = model.target.input_memory if MODES[self.name].external_inputs else None
         self.external: ExternalInputs | None = None  # the inputs, where they are in another library's memory
         if library is not None:
-            from ortbench.worker.modes.external_inputs import ExternalInputs  # which few runs have
+            from ortbench.worker.streams import ExternalInputs  # which few runs have
 
             self.external = ExternalInputs(library, model.provider)
         self._ins = [self._input_slot(*item) for item in zip(model.inputs, sources, model.places.inputs, strict=True)]
@@ -290,13 +287,13 @@ class BoundMode(SingleMode):
         return BoundTensor(slot.spec.name, slot.memory.label, why, slot.memory is (main.shared if own else main.own))
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
-        proofs = []
+        found = []
         if self.external is not None:
             prove = partial(self._prove_external, self.external, rtol, atol)
-            proofs.append(Proof("external", "verifying that external memory is not copied", prove))
+            found.append(Proof("external", "verifying that external memory is not copied", prove))
         if self.graph_id is not None:
-            proofs.append(Proof("graph", "verifying that a graph is replayed", partial(self._prove_replay, rtol, atol)))
-        return proofs
+            found.append(Proof("graph", "verifying that a graph is replayed", partial(self._prove_replay, rtol, atol)))
+        return found
 
     def _prove_external(self, external: ExternalInputs, rtol: float | None, atol: float | None) -> schema.External:
         if not external.same_addresses():
@@ -334,7 +331,7 @@ class BoundMode(SingleMode):
         finally:
             write(data.arrays)
         for spec, got_array, wanted in zip(model.outputs, got, reference, strict=True):
-            wrong = output_arrays.difference(spec.name, got_array, wanted, rtol, atol, output_arrays.PLAIN)
+            wrong = proofs.difference(spec.name, got_array, wanted, rtol, atol, proofs.PLAIN)
             if wrong is not None:
                 return InputCheck(False, wrong, f"a run does not see what was written in place: {wrong}")
         return InputCheck(True, None, "the outputs followed inputs that were written in place")
@@ -343,7 +340,7 @@ class BoundMode(SingleMode):
         if self._dynamic is not None:
             self._dynamic.poison(self._data.reference)
             return
-        poisons = [output_arrays.poison(array) for array in self._data.reference]
+        poisons = [proofs.poison(array) for array in self._data.reference]
         overwrite(self._outs, poisons)
 
     def outputs(self) -> list[Array]:
@@ -367,7 +364,7 @@ class BoundMode(SingleMode):
 
     def is_replayed(self) -> bool:
         """Whether a run is a replay: it then writes to the outputs of the capture, whichever others are bound."""
-        poisons = [output_arrays.poison(array) for array in self._data.reference]
+        poisons = [proofs.poison(array) for array in self._data.reference]
         decoys = [
             Slot(slot.spec, array, host_value(slot.spec, array), slot.memory, is_in_place=True)
             if slot.is_in_place

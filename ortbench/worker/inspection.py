@@ -1,30 +1,37 @@
 """The graph that ONNX Runtime runs, node by node with its tensors and the Memcpy nodes that it put in; and why, as it says, a
-session wants an input or output in ordinary host memory though its EP computes elsewhere.
+session wants an input or output in ordinary host memory though its EP computes elsewhere. And the pass behind
+`ortbench run --measure-copies`: NVIDIA's CUPTI records what the GPU does in some runs, by the package ``cupti-python`` (13.4), whose
+module ``cupti.cupti`` has the C API's functions under other names.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections import ChainMap, Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ortbench.analysis.copies import GAP_NS, KERNEL, Activity, Moment, measured
 from ortbench.analysis.node_times import Timed, as_run, named_copies
 from ortbench.analysis.placement import Node, with_copies
 from ortbench.core.eps import CPU_EP
-from ortbench.core.errors import BenchmarkFailed, OrtbenchError
+from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import temporary_folder
 from ortbench.core.safe_text import listed
+from ortbench.model.modes import D2H, H2D, LATENCY
 from ortbench.plan.target import Target
-from ortbench.worker.inputs.model_file import inner_graphs, read_model
-from ortbench.worker.session import session
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.tensors import NO_ONNX
+from ortbench.worker import session
+from ortbench.worker.mode_base import Mode
+from ortbench.worker.providers import Provider
+from ortbench.worker.tensors import NO_ONNX, inner_graphs, read_model
 
 if TYPE_CHECKING:
-    from ortbench.model.schema import ModelContent
+    from ortbench.model.schema import Measured, ModelContent
+
 
 Placed = Sequence[tuple[str, str, str]]  # EP, name and operator of each node
 
@@ -248,3 +255,104 @@ def _describe_nodes(nodes: Sequence[Node], does: str, keeps: str) -> str | None:
 def _list_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST
     return listed([*names[:_MOST], *([f"{more} more"] if more > 0 else [])])
+
+
+_BUFFER_BYTES = 8 << 20  # as in NVIDIA's samples; more are asked for as they fill
+_FORCED = 1  # CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: also buffers that are not full
+_READINGS = 10  # of both clocks; the one that took the least time is the best
+
+
+def measure_copies(modes: Mapping[str, Mode], runs: int) -> dict[str, Measured]:
+    """Record what the GPU does in some runs of modes. Raises `BenchmarkFailed`: there is no CUPTI here, or it refuses."""
+    cupti = _load_cupti()
+    try:
+        recorder = Recorder(cupti)
+        return {name: _measure_mode(recorder, mode, runs) for name, mode in modes.items()}
+    except OrtbenchError:
+        raise
+    except Exception as error:  # cuptiError, or NotSupportedError where there is no driver
+        raise BenchmarkFailed(f"CUPTI refuses: {one_line(error)}") from None
+
+
+def _load_cupti() -> Any:
+    try:
+        from cupti import cupti
+    except Exception as error:
+        if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "cupti":
+            raise BenchmarkFailed("the package cupti-python is not installed; pip install 'ortbench[cupti]'") from None
+        raise BenchmarkFailed(f"the package cupti-python does not load: {one_line(error)}") from None
+    return cupti
+
+
+class Recorder:
+    """CUPTI's activity records of copies and kernels. One a process: its callbacks are registered for good. Raises
+    `Exception`: whatever CUPTI says."""
+
+    def __init__(self, cupti: Any) -> None:
+        self._cupti = cupti
+        self._seen: list[Activity] = []
+        kinds, copies = cupti.ActivityKind, cupti.ActivityMemcpyKind
+        # The concurrent kind: CUPTI's KERNEL would have kernels run one after the other.
+        self._kinds = (kinds.MEMCPY, kinds.CONCURRENT_KERNEL)
+        self._directions = {copies.HTOD: H2D, copies.HTOA: H2D, copies.DTOH: D2H, copies.ATOH: D2H}
+        cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._read_buffer)
+
+    def _read_buffer(self, records: Sequence[Any]) -> None:
+        """Keep what a full buffer holds; the records themselves end with it."""
+        for record in records:
+            activity = self._activity(record)
+            if activity is not None and activity.end_ns:  # CUPTI gives 0 where it could not collect a time
+                self._seen.append(activity)
+
+    def _activity(self, record: Any) -> Activity | None:
+        memcpy, kernel = self._kinds
+        if record.kind == kernel:
+            return Activity(KERNEL, record.start, record.end)
+        direction = self._directions.get(record.copy_kind) if record.kind == memcpy else None
+        if direction is None:
+            return None
+        host = record.src_kind if direction == H2D else record.dst_kind
+        memory = self._cupti.ActivityMemoryKind(host).name.lower()
+        return Activity(direction, record.start, record.end, record.bytes, memory)
+
+    @contextmanager
+    def recording(self) -> Iterator[list[Activity]]:
+        """Record what happens in the block; the list is filled when it ends."""
+        found: list[Activity] = []
+        enabled = []
+        try:
+            for kind in self._kinds:
+                self._cupti.activity_enable(kind)
+                enabled.append(kind)
+            self._seen.clear()
+            yield found
+            self._cupti.activity_flush_all(_FORCED)
+            found += self._seen
+        finally:
+            for kind in enabled:
+                self._cupti.activity_disable(kind)
+
+    def moment(self) -> Moment:
+        readings = []
+        for _ in range(_READINGS):
+            start = time.perf_counter_ns()
+            theirs = self._cupti.get_timestamp()
+            end = time.perf_counter_ns()
+            readings.append((end - start, Moment(theirs, (start + end) // 2)))
+        return min(readings, key=lambda reading: reading[0])[1]
+
+
+def _measure_mode(recorder: Recorder, mode: Mode, runs: int) -> Measured:
+    call, a, b = mode.phases()[LATENCY]
+    with recorder.recording() as found:
+        call(a, b)  # the first with CUPTI pays for its buffers
+        before, spans = recorder.moment(), []
+        for _ in range(runs):
+            time.sleep(GAP_NS / 1e9)
+            start = time.perf_counter_ns()
+            kept = call(a, b)
+            spans.append((start, time.perf_counter_ns()))
+            del kept
+        time.sleep(GAP_NS / 1e9)
+        after = recorder.moment()
+    return measured(spans, found, before, after)

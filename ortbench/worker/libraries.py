@@ -19,9 +19,8 @@ from onnxruntime.capi import _pybind_state as native
 
 from ortbench.core.eps import CUDA_EP, NO_DEVICE, NVIDIA_EPS, is_nvidia, origin
 from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
-from ortbench.worker import messages
-from ortbench.worker.messages import with_its_pip
-from ortbench.worker.session.distributions import find_distributions
+from ortbench.worker import environment
+from ortbench.worker.environment import find_distributions, with_its_pip
 
 if TYPE_CHECKING:
     from ortbench.model.protocol import Ability
@@ -98,7 +97,7 @@ def register(name: str, library: str, called: str | None = None) -> None:
     called = called or name
     called = f"{called} of {place}" if called in _registered.values() else called  # ORT takes a name once
     try:
-        with messages.announce(f"registering {Path(library).name}"):
+        with environment.announce(f"registering {Path(library).name}"):
             ort.register_execution_provider_library(called, library)
     except Exception as error:
         if "already registered" not in str(error).lower():

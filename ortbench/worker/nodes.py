@@ -29,14 +29,12 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import temporary_folder
 from ortbench.core.stats import FEWEST
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
-from ortbench.worker.inputs.model_file import read_model
-from ortbench.worker.inspection import graph as model_graph
-from ortbench.worker.session import first_run, providers, session
-from ortbench.worker.session.libraries import set_up_onnxruntime
-from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.session import node_placements
-from ortbench.worker.session.tensors import Array
+from ortbench.worker import first_run, inspection, providers, session
+from ortbench.worker.libraries import set_up_onnxruntime
+from ortbench.worker.providers import Provider
+from ortbench.worker.session import node_placements
 from ortbench.worker.state import State
+from ortbench.worker.tensors import Array, read_model
 
 if TYPE_CHECKING:
     from ortbench.model import protocol
@@ -270,7 +268,7 @@ class Profiling:
         self._path = path
         self._provider = providers.find(target)
         self._target = with_own(target, self._provider.name)
-        self._content = model_graph.name_nodes(path)
+        self._content = inspection.name_nodes(path)
         self._stack = ExitStack()
         self.close = self._stack.close
         self._recorder = self._stack.enter_context(open_recorder(path, self._target, self._provider, self._content))
@@ -301,15 +299,15 @@ class Profiling:
         session_of = self._path, self._target, self._provider, self._content, self._placed, timed
         graph, problem = _graph_of_eps(*session_of)
         found = summary(run_ns, timed, graph, problem)
-        model = model_graph.read_named(self._path)
-        nodes = [] if model is None else model_graph.flatten_nodes(model, ())[0]
+        model = inspection.read_named(self._path)
+        nodes = [] if model is None else inspection.flatten_nodes(model, ())[0]
         # Of one EP only the names of its tensors are wanted.
         wired = _find_graph(*session_of)[0] if graph == [] else graph
         rounds = faster_of(run_ns, sizes)
         found["each"] = each_node(timed, wired, nodes, rounds)
         found["rounds_ns"] = by_round(run_ns, rounds)
         if model is not None:
-            found["content"] = model_graph.model_content(model)
+            found["content"] = inspection.model_content(model)
         elif graph_path is not None:
             with suppress(OrtbenchError):
                 session.open_model(self._path, self._target, self._provider, graph_path=graph_path)
@@ -336,17 +334,17 @@ class Profiling:
 def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
     """The same nodes with their tensors and those of the model that they were made of, where the environment that profiled them
     could not read that, and ONNX Runtime wrote its graph out there."""
-    own, written = model_graph.read_named(model), read_model(graph)
+    own, written = inspection.read_named(model), read_model(graph)
     if own is None:
         return found
     timed = [
         Timed(it["name"], it["op"], it["ep"], -1, it["inside"], (*it["ns"],), 0, (*it["reads"],), (*it["gives"],))
         for it in found["each"]
     ]
-    ran = None if written is None else as_run(model_graph.flatten_nodes(written, ())[0], timed)
+    ran = None if written is None else as_run(inspection.flatten_nodes(written, ())[0], timed)
     rounds = [[at] for at in range(len(found["rounds_ns"]))]
-    each = each_node(timed, ran, model_graph.flatten_nodes(own, ())[0], rounds)
-    return {**found, "each": each, "content": model_graph.model_content(own)}
+    each = each_node(timed, ran, inspection.flatten_nodes(own, ())[0], rounds)
+    return {**found, "each": each, "content": inspection.model_content(own)}
 
 
 def profile_nodes(
@@ -452,7 +450,7 @@ def _graph_of_eps(
     target: Target,
     provider: Provider,
     content: bytes | None,
-    placed: model_graph.Placed | None,
+    placed: inspection.Placed | None,
     timed: Sequence[Timed],
 ) -> tuple[list[Node] | None, str | None]:
     """The graph, where it has more than one EP, and why it is not known."""
@@ -465,6 +463,6 @@ def _graph_of_eps(
 
 def _find_graph(*session_of: Any) -> tuple[list[Node] | None, str | None]:
     try:
-        return model_graph.find_graph(*session_of), None
-    except model_graph.NotKnown as error:
+        return inspection.find_graph(*session_of), None
+    except inspection.NotKnown as error:
         return None, str(error)

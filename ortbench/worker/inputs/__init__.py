@@ -1,1 +1,0 @@
-"""The arrays that go into a model: shapes, random values, files."""

@@ -1,1 +1,0 @@
-"""What a worker finds out besides figures: graphs, nodes, memory, copies."""

@@ -1,1 +1,0 @@
-"""The I/O modes, as they bind tensors and run."""

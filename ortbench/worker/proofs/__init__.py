@@ -1,1 +1,0 @@
-"""What a figure rests on: finished runs, right outputs, memory that is used in place."""
