@@ -22,8 +22,8 @@ from ortbench.features.why.analysis import (
     REST,
     SAME,
     Change,
-    called,
     changes,
+    name_node,
     whole,
 )
 from ortbench.features.why.facts import (
@@ -260,8 +260,8 @@ def test_a_cast_that_onnxruntime_put_in_hides_no_output() -> None:
     ],
 )
 def test_a_node_that_was_rewritten_is_called_by_the_models_nodes(of: list[str], name: str) -> None:
-    assert called(node("Conv", "t1_nchwc", US, of=of)) == name
-    assert called(node("Conv", "conv", US, of=["conv", "norm", "relu", "clip"])) == "conv"
+    assert name_node(node("Conv", "t1_nchwc", US, of=of)) == name
+    assert name_node(node("Conv", "conv", US, of=["conv", "norm", "relu", "clip"])) == "conv"
 
 
 def test_a_round_is_the_faster_half_of_its_runs_of_nodes_too() -> None:

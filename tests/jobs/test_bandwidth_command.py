@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.copies import expected_ns
-from ortbench.features.bandwidth.analysis import curve, gbps, measured, memory_of, peak, size_of, sync_of
+from ortbench.features.bandwidth.analysis import curve, gbps, measured_cases, memory_of, peak, size_of, sync_of
 from ortbench.features.bandwidth.analysis import failures as failures_of
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
@@ -58,7 +58,7 @@ def failures(found: Result) -> dict[tuple[str, str, int], str]:
 
 def figures(found: Result) -> list[tuple[Direction, Case]]:
     """Every direction of every case that has figures."""
-    return [(way, case) for way in DIRECTIONS for case in measured(found, way)]
+    return [(way, case) for way in DIRECTIONS for case in measured_cases(found, way)]
 
 
 def recorded(way: Direction, case: Case, found: Result, trace: Trace) -> Events:
@@ -86,7 +86,7 @@ KNOWN = ("--min-size", "16kB", "--max-size", "4MB", "--iterations", 9)
 
 def medians(found: Result, trace: Trace, config: Config) -> dict[tuple[str, str, int], tuple[float, float]]:
     """Every median of a sweep, and that of the device's trace; what was planned is by definition."""
-    assert {(memory_of(it), size_of(it)) for it in measured(found)} == {
+    assert {(memory_of(it), size_of(it)) for it in measured_cases(found)} == {
         (memory, size) for memory in (ORDINARY, HOST_ACCESSIBLE) for size in (16e3, 64e3, 256e3, 1e6, 4e6)
     }
     pairs: dict[tuple[str, str, int], tuple[float, float]] = {}
@@ -180,8 +180,8 @@ def test_what_memory_does_not_allow_is_left_out(
     limit: str, ordinary: list[int], accessible: list[int], library: Path, tmp_path: Path
 ) -> None:
     found = measured_sweep(library, tmp_path, *SMALL, fail_alloc_bytes=limit)
-    assert [*map(size_of, measured(found, H2D, ORDINARY))] == ordinary
-    assert [*map(size_of, measured(found, H2D, HOST_ACCESSIBLE))] == accessible
+    assert [*map(size_of, measured_cases(found, H2D, ORDINARY))] == ordinary
+    assert [*map(size_of, measured_cases(found, H2D, HOST_ACCESSIBLE))] == accessible
     said = [warning["message"] for warning in found.warnings]
     assert len(said) == (1 if "host" in limit else 2)
     for message in said:
@@ -227,7 +227,7 @@ def test_a_lost_worker_ends_the_sweep_and_what_was_measured_is_kept(library: Pat
     assert found.stopped is not None
     assert found.stopped["reason"] == "error"
     assert found.stopped["message"].startswith("the worker was ended by SIGABRT")
-    assert measured(found)
+    assert measured_cases(found)
     (folder,) = tmp_path.iterdir()
     assert (folder / "table.md").exists()
 

@@ -28,6 +28,7 @@ from ortbench.features.bandwidth.analysis import (
     failures,
     gbps,
     half_rate_bytes,
+    measured_cases,
     memory_of,
     misfits,
     peak,
@@ -35,7 +36,6 @@ from ortbench.features.bandwidth.analysis import (
     size_of,
     sync_of,
 )
-from ortbench.features.bandwidth.analysis import measured as copies_measured
 from ortbench.features.bandwidth.facts import curve_facts
 from ortbench.features.bandwidth.measure import copy_driver
 from ortbench.features.bandwidth.model import CopyEp
@@ -149,16 +149,16 @@ def test_the_peak_is_the_highest_rate_of_any_memory() -> None:
     again = peak(result, H2D)
     assert again is not None
     assert (memory_of(again), size_of(again)) == (HOST_ACCESSIBLE, MB)
-    assert up in copies_measured(result, D2H)
+    assert up in measured_cases(result, D2H)
     assert peak(curve_of(), H2D) is None
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_the_advantage_of_host_accessible_memory_is_taken_pair_by_pair_at_the_largest_size_of_both(kept: bool) -> None:
     result = usual()
-    fail(copies_measured(result, H2D, HOST_ACCESSIBLE)[-1], H2D, "it broke")
-    slow = copies_measured(result, H2D, ORDINARY)[-2]
-    fast = copies_measured(result, H2D, HOST_ACCESSIBLE)[-1]
+    fail(measured_cases(result, H2D, HOST_ACCESSIBLE)[-1], H2D, "it broke")
+    slow = measured_cases(result, H2D, ORDINARY)[-2]
+    fast = measured_cases(result, H2D, HOST_ACCESSIBLE)[-1]
     for case, medians in ((slow, [100, 200, 300, 400, 500, 600, 700]), (fast, [50, 100, 150, 200, 250, 300])):
         case.blocks[H2D] = [[number, 3, 0] for number in range(len(medians))]
         case.samples[H2D] = [ns for ns in medians for _ in range(3)]
@@ -646,14 +646,14 @@ def test_a_worker_lost_in_the_measurement_ends_it_and_what_was_measured_is_kept(
     worker = ScriptedWorker(lost_after=5)
     (sweep,) = bench(worker).run()
     assert sweep.stopped == {"reason": "error", "message": "the worker was ended by SIGABRT"}
-    figures = [(way, it) for way in DIRECTIONS for it in copies_measured(sweep, way)]
+    figures = [(way, it) for way in DIRECTIONS for it in measured_cases(sweep, way)]
     assert len(figures) == len([it for it in worker.asked if it != (D2H, HOST_ACCESSIBLE, 4 * kB)])
     reasons = set(statuses(sweep).values()) - {"a copy failed", "1 byte(s) differ"}
     assert reasons == {"the worker was ended by SIGABRT", "the sweep ended before it was measured"}
     made = bench(ScriptedWorker(lost_after=5, error=KeyboardInterrupt()))
     (sweep,) = made.run()
     assert (made.interrupted, sweep.stopped) == (True, {"reason": "interrupted"})
-    assert copies_measured(sweep)
+    assert measured_cases(sweep)
 
 
 @pytest.mark.process
@@ -675,5 +675,5 @@ def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkey
     assert sweep.warnings[0]["message"] == (
         "copies of 256 kB and more (pageable memory) are left out: the worker was ended by SIGABRT"
     )
-    assert {*map(size_of, copies_measured(sweep, H2D, ORDINARY))} == {4 * kB, 64 * kB}
-    assert {*map(size_of, copies_measured(sweep, H2D, HOST_ACCESSIBLE))} == {4 * kB, 16 * kB}
+    assert {*map(size_of, measured_cases(sweep, H2D, ORDINARY))} == {4 * kB, 64 * kB}
+    assert {*map(size_of, measured_cases(sweep, H2D, HOST_ACCESSIBLE))} == {4 * kB, 16 * kB}

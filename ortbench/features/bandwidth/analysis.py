@@ -71,7 +71,7 @@ def failures(case: Case) -> dict[Direction, str]:
     return {way: case.checks[way].get("how", "") for way in DIRECTIONS if way in case.checks}
 
 
-def measured(result: Result, way: Direction | None = None, memory: str | None = None) -> list[Case]:
+def measured_cases(result: Result, way: Direction | None = None, memory: str | None = None) -> list[Case]:
     """The cases with figures of a direction that did not fail, by size; of any direction and memory where none is named."""
     ways = DIRECTIONS if way is None else (way,)
     cases = [case for case in result.cases if memory in (None, memory_of(case))]
@@ -80,17 +80,17 @@ def measured(result: Result, way: Direction | None = None, memory: str | None = 
 
 def curve(result: Result, way: Direction, memory: str) -> list[tuple[int, float]]:
     """Size and median duration of what was measured, ascending."""
-    return [(size_of(case), round(case.median(way) or 0)) for case in measured(result, way, memory)]
+    return [(size_of(case), round(case.median(way) or 0)) for case in measured_cases(result, way, memory)]
 
 
 def peak(result: Result, way: Direction) -> Case | None:
     """The case with the highest rate, from any memory: as much as the link was seen to carry."""
-    return max(measured(result, way), key=lambda case: gbps(case, way), default=None)
+    return max(measured_cases(result, way), key=lambda case: gbps(case, way), default=None)
 
 
 def advantage(result: Result, way: Direction) -> tuple[int, Ratio] | None:
     """How many times as fast HOST_ACCESSIBLE memory is, by medians, and at which size: the largest of both."""
-    by_size = [{size_of(case): case for case in measured(result, way, memory)} for memory in MEMORIES]
+    by_size = [{size_of(case): case for case in measured_cases(result, way, memory)} for memory in MEMORIES]
     sizes = by_size[0].keys() & by_size[1].keys()
     if not sizes:
         return None
@@ -130,10 +130,10 @@ def attach(results: Sequence[Result], out: Path, named: Path | None) -> None:
     for result in results:
         host = result.environment.get("host_id")  # another machine of the same hardware has another link
         fitting = [
-            (path, it)
-            for path, it in curves
-            if (named is not None or (host is not None and it.environment.get("host_id") == host))
-            and not misfits(it, result)
+            (path, curve_result)
+            for path, curve_result in curves
+            if (named is not None or (host is not None and curve_result.environment.get("host_id") == host))
+            and not misfits(curve_result, result)
         ]
         if fitting:
             result.link = link_of(*max(fitting, key=lambda item: item[1].created))
@@ -160,7 +160,8 @@ def _curves(out: Path) -> list[tuple[Path, Result]]:
 def misfits(curve_result: Result, result: Result) -> list[str]:
     """What makes a curve say nothing about a result's copies, in words; empty if it was measured on the same device."""
     own, other = (
-        machine(it.target, it.environment) | {"memory": it.target["memory"]["kind"]} for it in (curve_result, result)
+        machine(one.target, one.environment) | {"memory": one.target["memory"]["kind"]}
+        for one in (curve_result, result)
     )
     found = [f"{name}: {short(own[name])} and {short(other[name])}" for name in own if own[name] != other[name]]
     ranges = (_out_of_range(curve(curve_result, way, ORDINARY), result, way) for way in DIRECTIONS)

@@ -13,7 +13,7 @@ from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.features import view
 from ortbench.core.safe_text import visible
-from ortbench.features.bandwidth.analysis import gbps, measured, peak
+from ortbench.features.bandwidth.analysis import gbps, measured_cases, peak
 from ortbench.features.bandwidth.plan import CopyPlan, check
 from ortbench.model import result as stored
 from ortbench.model import result_file as files
@@ -51,7 +51,7 @@ class Bandwidth(Saved):
         Raises:
             BadInput: nothing was measured.
         """
-        if not measured(self):
+        if not measured_cases(self):
             raise BadInput("there is no picture of it: nothing was measured")
         draw: Callable[..., Figure] = view("figure")
         from ortbench.features.bandwidth.page import bandwidth_curve

@@ -15,7 +15,7 @@ from ortbench.features.bandwidth.analysis import (
     curve,
     gbps,
     half_rate_bytes,
-    measured,
+    measured_cases,
     memory_of,
     size_of,
 )
@@ -56,7 +56,7 @@ def _link_limit(result: Result, way: Direction) -> Iterator[Fact]:
     """The highest rate, of the memory that is measurably faster: of the largest size, unless a smaller one is measurably faster."""
     found = advantage(result, way)
     is_pinned = found is not None and _verdict(found[1]) == ABOVE
-    cases = measured(result, way, HOST_ACCESSIBLE if is_pinned else ORDINARY) or measured(result, way)
+    cases = measured_cases(result, way, HOST_ACCESSIBLE if is_pinned else ORDINARY) or measured_cases(result, way)
     if not cases:
         return
     best, largest = max(cases, key=lambda case: gbps(case, way)), cases[-1]

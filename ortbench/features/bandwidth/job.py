@@ -56,14 +56,14 @@ def measure_curve(plan: CopyPlan, out: Path | None, quiet: bool, observer: Obser
 
 def _write_tables(result: Result, folder: Path) -> None:
     """Write the tables of a finished curve, and the plot where Matplotlib was not left out; what could not be written is noted."""
-    from ortbench.features.bandwidth.analysis import measured
+    from ortbench.features.bandwidth.analysis import measured_cases
     from ortbench.features.bandwidth.report import build
     from ortbench.report.markdown import markdown
     from ortbench.report.records import records_csv
 
     write_or_note(folder / "table.md", markdown(build(result)))
     write_or_note(folder / "table.csv", records_csv(result))
-    if is_there("page") and measured(result) and find_spec("matplotlib") is not None:
+    if is_there("page") and measured_cases(result) and find_spec("matplotlib") is not None:
         from ortbench.features.bandwidth.page import bandwidth_curve
         from ortbench.features.page.report.chart_svg.draw import svg_file  # it takes longer to import than all else
 

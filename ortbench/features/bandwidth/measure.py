@@ -179,8 +179,8 @@ class CopyConfiguration(Configuration):
         except WorkerLost:
             raise
         except BenchmarkFailed as error:
-            for it in usable:
-                _fail_both(it.case, str(error))
+            for series in usable:
+                _fail_both(series.case, str(error))
             return
         sync_of(self.result)[kind] = {H2D: answer[H2D], D2H: answer[D2H]}
         estimates = {(way, size): ns for way, size, ns in answer["estimates"]}
@@ -224,9 +224,9 @@ class CopyConfiguration(Configuration):
 
     def keep(self) -> None:
         """Statistics of every case from its samples, and the result so far to whoever saves it."""
-        for it in self._series.values():
-            if it.samples:
-                put_samples(it.case, it.direction, it.samples, it.blocks)
+        for series in self._series.values():
+            if series.samples:
+                put_samples(series.case, series.direction, series.samples, series.blocks)
         self._keep(self.result)
 
     def end(self, why: Stopped | None, took_ns: int | None, lost: Collection[str] = ()) -> None:
@@ -234,9 +234,9 @@ class CopyConfiguration(Configuration):
             why = {"reason": "duration", "value": self.copy_plan.duration_s}
         self.result.stopped, self.result.took_ns = why, took_ns
         self.result.environment["load_average"]["end"] = load_average()
-        for it in self._series.values():
-            if it.direction not in it.case.checks and not it.samples:
-                fail(it.case, it.direction, "the sweep ended before it was measured")
+        for series in self._series.values():
+            if series.direction not in series.case.checks and not series.samples:
+                fail(series.case, series.direction, "the sweep ended before it was measured")
         self.keep()
 
 

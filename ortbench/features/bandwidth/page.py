@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.features.bandwidth.analysis import TITLES, gbps, measured, size_of
+from ortbench.features.bandwidth.analysis import TITLES, gbps, measured_cases, size_of
 from ortbench.features.page.report.chart_data.copies import LOOKS, by_size
 from ortbench.features.page.report.chart_data.model import Line, LineChart
 from ortbench.model.modes import DIRECTIONS, MEMORIES, ORDINARY
@@ -15,7 +15,9 @@ def bandwidth_curve(result: Result) -> LineChart:
     lines = []
     for memory in MEMORIES:
         for way in DIRECTIONS:
-            points = tuple((float(size_of(case)), gbps(case, way) * 1e9) for case in measured(result, way, memory))
+            points = tuple(
+                (float(size_of(case)), gbps(case, way) * 1e9) for case in measured_cases(result, way, memory)
+            )
             if points:
                 look = LOOKS[way]._replace(dash=int(memory != ORDINARY), hollow=memory != ORDINARY)
                 lines.append(Line(f"{way.upper()}, {TITLES[memory]}", look, points))

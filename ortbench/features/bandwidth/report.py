@@ -8,7 +8,7 @@ from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
 from ortbench.facts.findings import shown
 from ortbench.facts.sentences import in_order
-from ortbench.features.bandwidth.analysis import TITLES, gbps, measured, memory_of, size_of, sync_of
+from ortbench.features.bandwidth.analysis import TITLES, gbps, measured_cases, memory_of, size_of, sync_of
 from ortbench.features.bandwidth.analysis import failures as failures_of
 from ortbench.features.bandwidth.facts import curve_facts
 from ortbench.model.modes import DIRECTIONS, H2D, MEMORIES, RUN
@@ -54,7 +54,7 @@ def _sync(h2d: Sync) -> str:
 
 def tables(result: Result) -> list[model.Table]:
     """A table for each kind of host memory: a row a size, medians, rates and their bars."""
-    most = max((gbps(case, way) for way in DIRECTIONS for case in measured(result, way)), default=0.0)
+    most = max((gbps(case, way) for way in DIRECTIONS for case in measured_cases(result, way)), default=0.0)
     found = []
     for kind in MEMORIES:
         rows = tuple(

@@ -79,12 +79,12 @@ class CopyPair:
         assert self.h2d_sync is not None
         upload, wait, download = self.upload, self.h2d_sync.wait, self.download
 
-        def synced(_a: Any, _b: Any) -> None:
+        def upload_and_wait(_a: Any, _b: Any) -> None:
             upload()
             if wait is not None:
                 wait()
 
-        return {H2D: (synced, None, None), D2H: (lambda _a, _b: download(), None, None)}
+        return {H2D: (upload_and_wait, None, None), D2H: (lambda _a, _b: download(), None, None)}
 
     def round_trip(self) -> str | None:
         """Copy up and down over memory in which every byte was made wrong; what is wrong the moment the download returns, in words, or
@@ -111,9 +111,9 @@ class CopyPair:
         in_time = np.array_equal(got[ends], data[ends])
         parts = [slice(start, start + _PART) for start in range(0, data.size, _PART)]
         wrong = [(part.start, np.flatnonzero(got[part] != data[part])) for part in parts]
-        count = sum(places.size for _, places in wrong)
+        count = sum(wrong_at.size for _, wrong_at in wrong)
         if count:
-            first = next(start + int(places[0]) for start, places in wrong if places.size)
+            first = next(start + int(wrong_at[0]) for start, wrong_at in wrong if wrong_at.size)
             return f"{count} byte(s) differ after a copy to the device and back, first at {first}"
         return None if in_time else "a device to host copy returned before its data were there"
 

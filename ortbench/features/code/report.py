@@ -69,7 +69,7 @@ def write_program(
     names = ("imports", "session", *_templates(plan.work.whole, mode))
     texts = [environment.get_template(f"{name}.py.j2").render(context) for name in names]
     title = f"{visible(plan.model)} on {found['session']['ep']}, mode {mode}."
-    about = _about(plan, opened, found, context["packages"], command)
+    about = _write_about(plan, opened, found, context["packages"], command)
     return WrittenProgram(title, about, [text.strip("\n") + "\n" for text in texts])
 
 
@@ -84,7 +84,7 @@ def _templates(whole: str, mode: str) -> list[str]:
     return ["inputs", kind, "measure"]
 
 
-def _about(plan: Plan, opened: Opened, found: Program, packages: Sequence[str], command: Sequence[str]) -> str:
+def _write_about(plan: Plan, opened: Opened, found: Program, packages: Sequence[str], command: Sequence[str]) -> str:
     (mode,) = plan.modes
     session = found["session"]
     cuda = ["cuda-python"] * (session["stream"] == "cuda-python")
@@ -144,8 +144,8 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "seconds": plan.loop.duration_s,
         "path": plan.inputs.path,
         "inputs": [
-            {**it, "made": _input_expression(it, info["range"])}
-            for it, info in zip(found["inputs"], opened["inputs"], strict=True)
+            {**tensor, "made": _input_expression(tensor, info["range"])}
+            for tensor, info in zip(found["inputs"], opened["inputs"], strict=True)
         ],
         "kind": _memory_kind(found, mode),
         "unshaped": [it["name"] for it in unshaped],
@@ -289,9 +289,9 @@ def steps_context(steps: Steps, loop: ProgramLoop, opened: OpenedLoop, found: Pr
         made = _input_expression_by_step(by_name[name]["dtype"], given, ranges.get(name))
         same = all(it == given[0] for it in given)
         (constant if same or name in loop["given"] else varying).append({"name": name, "made": made})
-    gives = [{**it, "by_step": shape_by_step([step[place] for step in loop["gives"]])} for place, it in enumerate(free)]
+    gives = [{**it, "by_step": shape_by_step([step[at] for step in loop["gives"]])} for at, it in enumerate(free)]
     on_host = any(it["memory"] == "stays" for it in by_name.values())
-    fixed_places = not on_host and all(step == loop["gives"][0] for step in loop["gives"]) and not varying
+    has_fixed_shapes = not on_host and all(step == loop["gives"][0] for step in loop["gives"]) and not varying
     return {
         "steps": steps.count,
         "states": states,
@@ -303,7 +303,7 @@ def steps_context(steps: Steps, loop: ProgramLoop, opened: OpenedLoop, found: Pr
         "kept": [it["name"] for it in free if it["name"] in steps.keep],
         "resident": [name for name in loop["feeds"] if name in steps.resident],
         "grows": any(state["grows"] for state in states),
-        "bindings": min(2, steps.count) if fixed_places else steps.count,
+        "bindings": min(2, steps.count) if has_fixed_shapes else steps.count,
         "given": loop["given"],
         "counts": any("counted(" in it["made"] for it in (*constant, *varying)),
         "left_to_ort": loop["left_to_ort"] and (session["by_name"] or session["device_type"] != "cpu"),
@@ -317,7 +317,7 @@ def _input_expression_by_step(name: str, given: list[StepInput], bounds: list[fl
     fills = [it["fill"] for it in given]
     if any(fill is None for fill in fills):
         return random_array(name, shape, bounds)
-    first, grows = (by_step([fill[place] for fill in fills if fill is not None]) for place in (0, 1))
+    first, grows = (by_step([fill[number] for fill in fills if fill is not None]) for number in (0, 1))
     counted = [fill for fill, it in zip(fills, given, strict=True) if fill is not None and it["shape"][-1:] != [1]]
     if counted:  # what is alone along its last dimension says nothing of how it would grow
         grows = by_step([fill[1] for fill in counted])
@@ -412,5 +412,5 @@ def _even(values: Sequence[float], first_step: int) -> str | None:
 
 def shape_by_step(shapes: Sequence[Sequence[int]]) -> str:
     """A shape as source, of ``step`` where it is not the same in all."""
-    sizes = [by_step([shape[place] for shape in shapes]) for place in range(len(shapes[0]))]
+    sizes = [by_step([shape[axis] for shape in shapes]) for axis in range(len(shapes[0]))]
     return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"

@@ -107,7 +107,7 @@ def _session(opened: Opened) -> ProgramSession:
         "device_type": None if ep_device is None else ep_device.device.type.name.lower(),
         "by_vendor": not libraries.SHARED_VALUES.is_there,
         "custom_ops": [
-            {"module": it.module, "path": it.path} for it in map(plugins.find_custom_ops, target.custom_ops)
+            {"module": ops.module, "path": ops.path} for ops in map(plugins.find_custom_ops, target.custom_ops)
         ],
         "onnxruntime": ort.__version__,
     }
@@ -125,7 +125,7 @@ def _options(opened: Opened) -> dict[str, str]:
 def _tensors(
     specs: Sequence[TensorSpec],
     arrays: Sequence[Value],
-    places: Sequence[Place],
+    memories: Sequence[Place],
     mode: str,
     request: Inputs,
     unshaped: Collection[str] = (),
@@ -138,11 +138,11 @@ def _tensors(
             "length": len(array) if isinstance(array, list) else None,
             "number": spec.onnx_number,
             "shape": _shape(array),
-            "memory": _memory(place, mode),
+            "memory": _memory(memory, mode),
             "tolerance": _tolerance(spec, request),
             "unshaped": spec.name in unshaped,
         }
-        for spec, array, place in zip(specs, arrays, places, strict=True)
+        for spec, array, memory in zip(specs, arrays, memories, strict=True)
     ]
 
 
@@ -152,11 +152,11 @@ def _shape(value: Value) -> list[int]:
     return [] if first is None else list(first.shape)
 
 
-def _memory(place: Place, mode: str) -> str:
+def _memory(memory: Place, mode: str) -> str:
     """Where a mode has a tensor: ``stays``, ``array``, ``default``, ``shared`` or ``named``."""
-    if place.is_host_only:
+    if memory.is_host_only:
         return "stays"
-    own = place.shared if mode == HOST_ACCESSIBLE and not place.is_on_host else place.own
+    own = memory.shared if mode == HOST_ACCESSIBLE and not memory.is_on_host else memory.own
     if isinstance(own, EpDeviceMemory):
         return "default" if own.info.device_mem_type.name == "DEFAULT" else "shared"
     return "array" if own is None or own.kind == "host" else "named"

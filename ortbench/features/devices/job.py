@@ -163,7 +163,7 @@ def list_devices(library: str | None, python: str | None, check: str | None = No
     printed.begin()  # what is listed says why an EP does not load
     if any(it["problem"] for it in found["eps"]):
         has_gpu = has_nvidia_gpu()
-        for it in found["eps"]:
-            if lacks_gpu(it, has_gpu):
-                it["problem"] = f"{problem_of(it)}; {NO_GPU}"
+        for ep in found["eps"]:
+            if lacks_gpu(ep, has_gpu):
+                ep["problem"] = f"{problem_of(ep)}; {NO_GPU}"
     return found if check is None else check_library(check, found, python)

@@ -23,9 +23,9 @@ def print_devices(found: Listed, verbose: bool = True) -> None:
     if verbose:
         for label, is_there in (("  its API has    ", True), ("  its API lacks  ", False)):
             listed = [
-                it["what"] + ("" if is_there else f" (from {it['since']} on)")
-                for it in found["abilities"]
-                if it["there"] == is_there
+                ability["what"] + ("" if is_there else f" (from {ability['since']} on)")
+                for ability in found["abilities"]
+                if ability["there"] == is_there
             ]
             if listed:
                 screen.text("; ".join(listed), label=label)
@@ -74,10 +74,12 @@ def print_checks(found: Listed) -> None:
     total: Counter[str] = Counter()
     for (ep, number), checks in zip(devices, found["checks"], strict=True):
         screen.text(f"{_name(ep)} device {number}: {_hardware(ep['devices'][number])}", style="heading")
-        for it in checks:
-            style = {"passed": "good", "failed": "bad"}.get(it["verdict"], "unclear")
-            label = f"  {it['verdict']:11}  {it['part']:8}  "
-            screen.text(visible(it["what"] + (f": {it['how']}" if it["how"] else "")), label=label, label_style=style)
+        for check in checks:
+            style = {"passed": "good", "failed": "bad"}.get(check["verdict"], "unclear")
+            label = f"  {check['verdict']:11}  {check['part']:8}  "
+            screen.text(
+                visible(check["what"] + (f": {check['how']}" if check["how"] else "")), label=label, label_style=style
+            )
         total.update(it["verdict"] for it in checks)
         screen.blank()
     screen.text(", ".join(f"{total[verdict]} {verdict}" for verdict in ("passed", "failed", "not offered")))

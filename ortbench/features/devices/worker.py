@@ -79,11 +79,11 @@ def _list_eps(library: str | None) -> list[ListedEp]:
                 entry["devices"] = [_device(provider, None)]
             entries.append(entry)
     for device in all_ep_devices():
-        name, place = device.ep_name, library_of(device)
-        if not _is_listed(entries, name, place):
+        name, path = device.ep_name, library_of(device)
+        if not _is_listed(entries, name, path):
             # One that nobody has named, as OpenVINO's package brings one called …AUTO, too.
-            package = None if place is None else find_plugin(place)
-            entries.append(_entry(name, place) if package is None else _plugin_entry(name, package))
+            package = None if path is None else find_plugin(path)
+            entries.append(_entry(name, path) if package is None else _plugin_entry(name, package))
     return entries
 
 
@@ -100,8 +100,8 @@ def _names(plugin: Plugin) -> Sequence[str]:
 
 
 def _is_listed(entries: Sequence[ListedEp], name: str, library: str | None) -> bool:
-    place = library and real_path(library)
-    return any(it["name"] == name and (it["library"] and real_path(it["library"])) == place for it in entries)
+    path = library and real_path(library)
+    return any(it["name"] == name and (it["library"] and real_path(it["library"])) == path for it in entries)
 
 
 def _plugin_entry(name: str, plugin: Plugin) -> ListedEp:
@@ -173,7 +173,8 @@ def check_runs(state: State, threads: int, own: bool, runs: int) -> dict[str, st
     opened = state.opened
     model = opened.model
     models = [
-        session.open_model(opened.path, opened.target, model.provider) if own and it else model for it in range(threads)
+        session.open_model(opened.path, opened.target, model.provider) if own and number else model
+        for number in range(threads)
     ]
     requests = [replace(opened.request, seed=opened.request.seed + it) for it in range(threads)]
     data = [first_run.make_data(opened.path, *pair) for pair in zip(models, requests, strict=True)]

@@ -202,13 +202,13 @@ def _libraries(built: Cuda) -> Iterator[Finding]:
             paths = [path for it in absent for path in it["others"]]
             others = f"; other versions do not help: {', '.join(paths)}" if paths else ""
             yield _finding(code, names=listed([it["name"] for it in absent]), others=others)
-    for it in built["libraries"]:
-        name, places, loaded = it["name"], it["found"], it["loaded"]
-        if len(places) > 1:
+    for library in built["libraries"]:
+        name, paths, loaded = library["name"], library["found"], library["loaded"]
+        if len(paths) > 1:
             taken = f"{loaded} is the one loaded" if loaded else "the first on the search path is taken"
-            yield _finding("several-files", name=name, count=len(places), places=listed(places), taken=taken)
-        elif loaded or places:
-            yield _finding("library", name=name, place=loaded or places[0])
+            yield _finding("several-files", name=name, count=len(paths), places=listed(paths), taken=taken)
+        elif loaded or paths:
+            yield _finding("library", name=name, place=loaded or paths[0])
 
 
 def cards(facts: Facts) -> Iterator[Finding]:
@@ -239,9 +239,9 @@ def _card(gpu: int, card: Card) -> Iterator[Finding]:
     processes, busy = card.get("processes"), card.get("busy")
     if processes:
         said = []
-        for it in processes:
-            memory = "" if it["memory_bytes"] is None else f", {units.size(it['memory_bytes'])}"
-            said.append(f"{it['name'] or 'process'} ({it['pid']}{memory})")
+        for process in processes:
+            memory = "" if process["memory_bytes"] is None else f", {units.size(process['memory_bytes'])}"
+            said.append(f"{process['name'] or 'process'} ({process['pid']}{memory})")
         count = "1 other process" if len(said) == 1 else f"{len(said)} other processes"
         yield _finding("gpu-shared", gpu=gpu, count=count, names=listed(said))
     elif busy is not None and busy > _IDLE:

@@ -144,15 +144,17 @@ def _processes(nvml: Any, handle: Any) -> list[CardProcess]:
     import psutil
 
     found: dict[int, CardProcess] = {}
-    for it in nvml.nvmlDeviceGetComputeRunningProcesses(handle) + nvml.nvmlDeviceGetGraphicsRunningProcesses(handle):
-        found[it.pid] = {"pid": it.pid, "name": None, "memory_bytes": it.usedGpuMemory}
+    for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle) + nvml.nvmlDeviceGetGraphicsRunningProcesses(
+        handle
+    ):
+        found[process.pid] = {"pid": process.pid, "name": None, "memory_bytes": process.usedGpuMemory}
         with contextlib.suppress(psutil.Error):
-            found[it.pid]["name"] = psutil.Process(it.pid).name()
+            found[process.pid]["name"] = psutil.Process(process.pid).name()
     return [*found.values()]
 
 
 SECONDS = 2.0  # of each series
-_SIDE, _LAYERS = 256, 8  # about a millisecond of matrix products, on as many threads as ONNX Runtime takes
+_WIDTH, _LAYERS = 256, 8  # about a millisecond of matrix products, on as many threads as ONNX Runtime takes
 
 
 def noise(observer: Observer | None = None, seconds: float = SECONDS, python: str | None = None) -> Noise | None:
@@ -194,8 +196,8 @@ def _write_model(path: Path) -> None:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    weights = (np.random.default_rng(0).standard_normal((_SIDE, _SIDE)) / _SIDE**0.5).astype(np.float32)
+    weights = (np.random.default_rng(0).standard_normal((_WIDTH, _WIDTH)) / _WIDTH**0.5).astype(np.float32)
     nodes = [helper.make_node("MatMul", [f"t{n}", "w"], [f"t{n + 1}"]) for n in range(_LAYERS)]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [_SIDE, _SIDE]) for name in ("t0", f"t{_LAYERS}")]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [_WIDTH, _WIDTH]) for name in ("t0", f"t{_LAYERS}")]
     graph = helper.make_graph(nodes, "noise", ends[:1], ends[1:], [numpy_helper.from_array(weights, "w")])
     onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)

@@ -30,7 +30,7 @@ Part = list[float]  # seconds and joules, after the runs where there are some
 
 def idle_parts(readings: Readings) -> list[Part]:
     """Seconds and joules of the parts of a time without runs; none with fewer than two readings."""
-    return [_drawn(one, other) for one, other in _cut(readings, PARTS)]
+    return [_part_between(one, other) for one, other in _split_readings(readings, PARTS)]
 
 
 def put_energy(
@@ -53,8 +53,8 @@ def put_energy(
     if not done or not idle:
         case.own[KEY] = {"unsupported": f"the energy counter of {of} moved too seldom"}
         return
-    pairs = _cut(during, min(PARTS, max(1, math.floor(done))))
-    parts = [[round(count(b[0]) - count(a[0]), _DIGITS), *_drawn(a, b)] for a, b in pairs]
+    pairs = _split_readings(during, min(PARTS, max(1, math.floor(done))))
+    parts = [[round(count(b[0]) - count(a[0]), _DIGITS), *_part_between(a, b)] for a, b in pairs]
     runs, seconds, joules = (math.fsum(column) for column in zip(*parts, strict=True))
     idle_w = math.fsum(it[1] for it in idle) / math.fsum(it[0] for it in idle)
     each = (joules - idle_w * seconds) / runs
@@ -79,7 +79,7 @@ def _interval(each: float, parts: Sequence[Part], idle: Sequence[Part], idle_w: 
     return [each - half, each + half]
 
 
-def _cut(readings: Readings, parts: int) -> list[tuple[tuple[int, float], tuple[int, float]]]:
+def _split_readings(readings: Readings, parts: int) -> list[tuple[tuple[int, float], tuple[int, float]]]:
     """The first and the last reading of each of at most so many parts of about the same length."""
     if len(readings) < 2:
         return []
@@ -90,7 +90,7 @@ def _cut(readings: Readings, parts: int) -> list[tuple[tuple[int, float], tuple[
     return list(pairwise(marks))
 
 
-def _drawn(one: tuple[int, float], other: tuple[int, float]) -> Part:
+def _part_between(one: tuple[int, float], other: tuple[int, float]) -> Part:
     return [round((other[0] - one[0]) / 1e9, _DIGITS), round(other[1] - one[1], _DIGITS)]
 
 

@@ -22,7 +22,7 @@ def explain(
     from ortbench.report.glossary import Entry, Group
 
     of_commands = tuple(
-        Entry(name, Group.COMMANDS, it.sentence.removesuffix("."), f"ortbench {name} --help shows its options.", it.page, (f"ortbench {name}",))
-        for name, it in commands().items()
+        Entry(name, Group.COMMANDS, command.sentence.removesuffix("."), f"ortbench {name} --help shows its options.", command.page, (f"ortbench {name}",))
+        for name, command in commands().items()
     )  # fmt: skip
     (job.show_pages if more else job.explain)(words, of_commands)

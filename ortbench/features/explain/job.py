@@ -34,7 +34,7 @@ def explain(typed: Sequence[str], commands: tuple[Entry, ...]) -> None:
         return
     names = [*_terms(typed, by_name)]
     for name in names:
-        words = dict.fromkeys(entry.word for entry in _known(name, by_name))
+        words = dict.fromkeys(entry.word for entry in _find_entries(name, by_name))
         if _plain(name) not in map(_plain, words):
             screen.text(f"{name}: see {', '.join(words)}")
             screen.blank()
@@ -80,7 +80,7 @@ def _list(screen: Screen, commands: tuple[Entry, ...]) -> None:
 
 
 def _entries(names: Iterable[str], by_name: _Named) -> list[Entry]:
-    return list(dict.fromkeys(entry for name in names for entry in _known(name, by_name)))
+    return list(dict.fromkeys(entry for name in names for entry in _find_entries(name, by_name)))
 
 
 def _terms(typed: Sequence[str], by_name: _Named) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _terms(typed: Sequence[str], by_name: _Named) -> Iterator[str]:
     while rest:
         for count in range(min(_LONGEST, len(rest)), 0, -1):
             name = " ".join(rest[:count])
-            if _known(name, by_name):
+            if _find_entries(name, by_name):
                 yield name
                 del rest[:count]
                 break
@@ -104,7 +104,7 @@ def _unknown(word: str, by_name: _Named) -> str:
     return f"explain {word!r}: there is no such word; 'ortbench explain' lists the words"
 
 
-def _known(name: str, by_name: _Named) -> list[Entry]:
+def _find_entries(name: str, by_name: _Named) -> list[Entry]:
     """The entries of a name, else the option of it."""
     plain = _plain(name)
     return [*by_name.get(plain, ())] or _options(plain.removeprefix("--"))
@@ -112,7 +112,7 @@ def _known(name: str, by_name: _Named) -> list[Entry]:
 
 def _options(name: str) -> list[Entry]:
     """The option of a name, with what it means to which commands; as there are many, words of reports come first."""
-    rows = [it for line in section("options.md").splitlines() if (it := _OPTION.match(line)) and it[2] == name]
+    rows = [row for line in section("options.md").splitlines() if (row := _OPTION.match(line)) and row[2] == name]
     if not rows:
         return []
     by_text = {row[4]: ", ".join(it[3] for it in rows if it[4] == row[4]) for row in rows}
@@ -123,13 +123,15 @@ def _options(name: str) -> list[Entry]:
 def _findings() -> list[Entry]:
     """Findings by their codes, with a line for each verdict: what the report says, names of figures in capitals, and what to do."""
     found: dict[str, Entry] = {}
-    for (code, verdict), it in sentences().items():
-        text = re.sub(r"\{(\w+)(?::[^}]*)?\}", lambda figure: figure[1].upper(), it.text)
-        said = f"{verdict}: {text} To do: {it.action}."
+    for (code, verdict), finding in sentences().items():
+        text = re.sub(r"\{(\w+)(?::[^}]*)?\}", lambda figure: figure[1].upper(), finding.text)
+        said = f"{verdict}: {text} To do: {finding.action}."
         if code in found:
             found[code] = found[code]._replace(more=f"{found[code].more}\n{said}".lstrip())
         else:
-            found[code] = Entry(code, Group.FINDINGS, said.removesuffix("."), page=it.page and f"{it.page}.md")
+            found[code] = Entry(
+                code, Group.FINDINGS, said.removesuffix("."), page=finding.page and f"{finding.page}.md"
+            )
     return [*found.values()]
 
 

@@ -95,7 +95,9 @@ def _costs(case: Case) -> list[str]:
     enqueue, spent, joules = case.median(modes.ENQUEUE), cpu_time_ns(case), case.value(modes.ENERGY)
     found = [] if enqueue is None else [f"enqueue {duration(enqueue)}"]
     found += [] if spent is None else [f"CPU time {duration(spent)}"]
-    found += [f"{side} memory {size(held)}" for side in modes.MEMORY_SIDES if (held := figure(case, side)) is not None]
+    found += [
+        f"{owner} memory {size(bytes_)}" for owner in modes.MEMORY_SIDES if (bytes_ := figure(case, owner)) is not None
+    ]
     return found if joules is None else [*found, f"energy per inference {energy(joules)}"]
 
 

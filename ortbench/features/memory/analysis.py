@@ -64,18 +64,18 @@ def heaviest(events: Iterable[Event]) -> list[NodeMemory]:
     found: dict[tuple[str, str], NodeMemory] = {}
     for name, args in events:
         key = name, str(args.get("node_index"))
-        it = found.setdefault(
+        node = found.setdefault(
             key,
             {"name": name, "op": str(args.get("op_name", "")), "ep": str(args.get("provider", "")), "allocated": None,
              "output": 0, "weights": 0},
         )  # fmt: skip
-        it["output"] = max(it["output"], int(args.get("output_size", 0)))
-        it["weights"] = max(it["weights"], int(args.get("parameter_size", 0)))
+        node["output"] = max(node["output"], int(args.get("output_size", 0)))
+        node["weights"] = max(node["weights"], int(args.get("parameter_size", 0)))
         if "mem_in_use_delta" in args:
             added = int(args.get("mem_requested_in_use_delta", 0)) or int(args["mem_in_use_delta"])
-            it["allocated"] = max(it["allocated"] or 0, added)
+            node["allocated"] = max(node["allocated"] or 0, added)
     order = sorted(found.values(), key=_weight, reverse=True)
-    return [it for it in order if _weight(it)][:MOST_NODES]
+    return [node for node in order if _weight(node)][:MOST_NODES]
 
 
 def _weight(node: NodeMemory) -> int:

@@ -34,20 +34,20 @@ def cost_blocks(result: Result) -> list[model.Block]:
     return found
 
 
-def _weighed(result: Result) -> list[tuple[Case, CaseMemory]]:
+def _weighed_cases(result: Result) -> list[tuple[Case, CaseMemory]]:
     return [(case, case.own[KEY]) for case in in_groups(result.at_point()) if KEY in case.own]
 
 
 def memory_table(result: Result) -> model.Table:
     """A row for each mode that was weighed; only columns that hold something."""
-    cases = [case for case, memory in _weighed(result) if memory["failed"] is None]
+    cases = [case for case, memory in _weighed_cases(result) if memory["failed"] is None]
     pinned = Own(lambda case: cell(case, _PINNED) if case.value(_PINNED) else model.NOTHING)
     return figure_table(_MEMORY, cases, own={_PINNED: pinned}, title="Memory")
 
 
 def node_table(result: Result) -> model.Table | None:
     """The nodes that hold most, of the first mode that has them; None without ``--measure-nodes``."""
-    for case, memory in _weighed(result):
+    for case, memory in _weighed_cases(result):
         if memory.get("nodes"):
             rows = tuple(
                 (
@@ -65,7 +65,7 @@ def node_table(result: Result) -> model.Table | None:
 
 def _memory_notes(result: Result) -> list[model.Note]:
     """How figures are known, each way once with the modes that it is of, and what could not be measured."""
-    weighed = _weighed(result)
+    weighed = _weighed_cases(result)
     notes = [
         model.Note(f"memory of {case.mode} could not be measured: {memory['failed']}", "!", "unclear")
         for case, memory in weighed

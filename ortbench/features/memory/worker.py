@@ -113,8 +113,8 @@ def _loop_forms(loop: Any) -> Forms:
     begin = [(loop.outputs[0], loop.shapes[0])] if loop.generated is None else []  # of what finds the first state
     for outputs, after in (*begin, *zip(loop.outputs, loop.shapes[1:], strict=True)):
         free = iter(outputs)
-        places = range(len(outputs) + len(states))
-        found.append([list(after[states[it]]) if it in states else get_form(next(free)) for it in places])
+        numbers = range(len(outputs) + len(states))
+        found.append([list(after[states[it]]) if it in states else get_form(next(free)) for it in numbers])
     return found
 
 

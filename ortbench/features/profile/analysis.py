@@ -40,7 +40,7 @@ class Range:
     kernels: int  # how many
     kernels_ns: int  # their time on the GPU
 
-    def copied(self, kind: str) -> Copies | None:
+    def copies_of(self, kind: str) -> Copies | None:
         """All copies of a kind, whatever the host's memory; None if there are none."""
         found = [copies for copies in self.copies if copies.kind == kind]
         if not found:
@@ -86,5 +86,5 @@ def phases(result: Result) -> Iterator[tuple[str, Case, str]]:
     for case in result.cases:
         for phase in case.samples:
             each = map(stage_phase, case.stages) if phase == STAGE else () if phase in COSTS else (phase,)
-            for it in each:
-                yield f"{case.mode}/{case.whole if it == LATENCY else stage_in(it) or it}", case, it
+            for own in each:
+                yield f"{case.mode}/{case.whole if own == LATENCY else stage_in(own) or own}", case, own

@@ -38,7 +38,7 @@ def profile(plan: Plan, attach_only: bool, wanted: OutputOptions) -> int:
         made, folder, interrupted = _session(plan, out, quiet)
         remarks = _remarks(made.session, attach_only)
     else:
-        made, folder, interrupted = _recorded(plan, found, out, quiet, remarks)
+        made, folder, interrupted = _record_session(plan, found, out, quiet, remarks)
 
     from ortbench.features.profile.analysis import profile_json
     from ortbench.features.profile.report import build
@@ -64,7 +64,7 @@ def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
     return Profile(session, None), path, found.interrupted
 
 
-def _recorded(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path, bool]:
+def _record_session(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path, bool]:
     """The session of another process, which Nsight Systems records, and what both found."""
     from ortbench.core.files import temporary_folder
     from ortbench.features.profile.analysis import Profile
@@ -138,7 +138,7 @@ def _remarks(session: Result, attach_only: bool) -> list[str]:
     return [f"no profiler is attached; start it as: nsys profile {' '.join(nsys.RECORD)} {' '.join(session.command)}"]
 
 
-def _attached() -> int:
+def _run_attached() -> int:
     """Run the session of a plan that the process which started Nsight Systems left in a file; its exit code."""
     plan, out, json_out = sys.argv[1:]
     try:
@@ -151,4 +151,4 @@ def _attached() -> int:
 
 if __name__ == "__main__":
     signals.install()
-    printed.to_the_end(_attached)
+    printed.to_the_end(_run_attached)

@@ -157,7 +157,7 @@ def read_export(database: Path, nsys_version: str, report: Path) -> Recording:
 
 def _read(connection: sqlite3.Connection, nsys_version: str, report: Path) -> Recording:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    kernels: list[tuple[int, int, int]] = _launched(connection, tables, "KERNEL", "it.end - it.start")
+    kernels: list[tuple[int, int, int]] = _read_launches(connection, tables, "KERNEL", "it.end - it.start")
     copies = []
     columns = "kind.label, source.label, target.label, it.bytes, it.end - it.start"
     labels = """
@@ -165,7 +165,9 @@ def _read(connection: sqlite3.Connection, nsys_version: str, report: Path) -> Re
         LEFT JOIN ENUM_CUDA_MEM_KIND AS source ON source.id = it.srcKind
         LEFT JOIN ENUM_CUDA_MEM_KIND AS target ON target.id = it.dstKind
     """
-    for start, process, kind, source, target, size, took in _launched(connection, tables, "MEMCPY", columns, labels):
+    for start, process, kind, source, target, size, took in _read_launches(
+        connection, tables, "MEMCPY", columns, labels
+    ):
         memory = next((it for it in (source, target) if it in _HOST_MEMORY), None)
         copies.append((start, process, Copies(kind, memory, 1, size, took)))
     durations: dict[str, list[int]] = defaultdict(list)
@@ -175,7 +177,7 @@ def _read(connection: sqlite3.Connection, nsys_version: str, report: Path) -> Re
         times[process, name].append((start, end))
     copied, run = _by_range(copies, times), _by_range(kernels, times)
     ranges = {
-        name: Range(name, tuple(taken), _joined(copied[name]), len(run[name]), sum(run[name]))
+        name: Range(name, tuple(taken), _join_copies(copied[name]), len(run[name]), sum(run[name]))
         for name, taken in durations.items()
     }
     return Recording(
@@ -183,7 +185,7 @@ def _read(connection: sqlite3.Connection, nsys_version: str, report: Path) -> Re
         report=str(report),
         gpu=_gpu(connection) if copies or kernels else None,
         ranges=ranges,
-        copies=_joined(copy for _, _, copy in copies),
+        copies=_join_copies(copy for _, _, copy in copies),
         kernels=len(kernels),
         kernels_ns=sum(duration for _, _, duration in kernels),
     )
@@ -219,7 +221,7 @@ def _ranges(connection: sqlite3.Connection) -> list[tuple[int, int, int, str]]:
     return [(start, end, process, name) for start, end, process, name in found if name and "/" in name]
 
 
-def _launched(
+def _read_launches(
     connection: sqlite3.Connection, tables: Collection[str], kind: str, columns: str, joins: str = ""
 ) -> list[Any]:
     """When each piece of GPU work of a kind was launched, by which process, and what else there is to know of it, times in ns."""
@@ -245,7 +247,7 @@ def _gpu(connection: sqlite3.Connection) -> str:
     return ", ".join(filter(None, names)) or "the GPU"
 
 
-def _joined(copies: Iterable[Copies]) -> tuple[Copies, ...]:
+def _join_copies(copies: Iterable[Copies]) -> tuple[Copies, ...]:
     """Copies of the same kind and memory as one."""
     found: dict[tuple[str, str | None], list[Copies]] = defaultdict(list)
     for copy in copies:

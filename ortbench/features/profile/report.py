@@ -74,8 +74,10 @@ def _range_cells(found: Range | None, each: int, scale: float) -> list[str]:
     return [
         units.digits(median(found.durations_ns) / each / scale),
         *(
-            f"{units.digits(it.time_ns / n / scale)} ({units.size(it.size / n)})" if it is not None else model.NOTHING
-            for it in map(found.copied, (UP, DOWN))
+            f"{units.digits(copies.time_ns / n / scale)} ({units.size(copies.size / n)})"
+            if copies is not None
+            else model.NOTHING
+            for copies in map(found.copies_of, (UP, DOWN))
         ),
         units.digits(found.kernels_ns / n / scale) if found.kernels else model.NOTHING,
     ]
@@ -122,14 +124,16 @@ def _copy_share(session: Result, recording: Recording) -> list[str]:
     what, found = "an inference" if whole == LATENCY else f"a {whole}", recording.ranges.get(f"{CPU}/{whole}")
     if found is None or recording.gpu is None:
         return []
-    moved = [copies for copies in (found.copied(UP), found.copied(DOWN)) if copies is not None]
+    moved = [copies for copies in (found.copies_of(UP), found.copies_of(DOWN)) if copies is not None]
     if not moved:
         return [f"Nsight recorded no copies inside {what} with {CPU}."]
     n, spent = len(found.durations_ns), sum(copies.time_ns for copies in moved)
     parts = []
-    for it in moved:
-        memory = f", {it.memory.lower()} memory" if it.memory else ""
-        each = f"{units.size(it.size / n)} in {it.count / n:g} {'copy' if it.count == n else 'copies'}{memory}"
-        parts.append(f"{it.kind} {units.duration(it.time_ns / n)} ({each})")
+    for copies in moved:
+        memory = f", {copies.memory.lower()} memory" if copies.memory else ""
+        each = (
+            f"{units.size(copies.size / n)} in {copies.count / n:g} {'copy' if copies.count == n else 'copies'}{memory}"
+        )
+        parts.append(f"{copies.kind} {units.duration(copies.time_ns / n)} ({each})")
     share = spent / max(sum(found.durations_ns), 1)
     return [f"Copies take {share:.0%} of {what} with {CPU}, by the GPU's clock: {', '.join(parts)}."]

@@ -52,21 +52,21 @@ def figures(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator
     texts = [f"{settings[at] if settings else ''} {point_text(point)}".strip() for at, point in points]
     called = dict(zip(points, labels([results[at] for at, _ in points], texts), strict=True))
     for at, result in enumerate(results):
-        for it in _measured(result):
-            yield f"{called[at, it.key.point]}: {it.key.mode}", result, it
+        for one in _measured_series(result):
+            yield f"{called[at, one.key.point]}: {one.key.mode}", result, one
 
 
-def _measured(result: Result) -> Iterator[Series]:
-    for key, it in series(result, lambda view: view.compared).items():
-        found = it.case.metrics.get(key.figure.metric)
+def _measured_series(result: Result) -> Iterator[Series]:
+    for key, one in series(result, lambda view: view.compared).items():
+        found = one.case.metrics.get(key.figure.metric)
         if not (isinstance(found, Value) and found.derived):
-            yield it
+            yield one
 
 
-def figure_name(it: Series) -> str:
+def figure_name(one: Series) -> str:
     """A metric, and which statistic of it where that is not the usual one: ``latency``, ``latency.p99``."""
-    metric, statistic = it.key.figure
-    return metric if statistic == it.key.metric.usual else f"{metric}.{statistic}"
+    metric, statistic = one.key.figure
+    return metric if statistic == one.key.metric.usual else f"{metric}.{statistic}"
 
 
 def labels(results: Sequence[Result], settings: Sequence[str]) -> list[str]:
@@ -97,9 +97,9 @@ def bmf(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
     """Every figure that a comparison has, as ``bencher run --adapter json --file`` takes it: by the names that `action_json` gives them,
     the measure of the figure's unit in the catalogue with ``value`` and the ends of its 95 % interval, where it has one."""
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for name, _, it in figures(results, settings):
-        ends = {} if it.ci95 is None else dict(zip(("lower_value", "upper_value"), it.ci95, strict=True))
-        found[f"{name} {figure_name(it)}"] = {it.key.metric.unit.measure: {"value": it.value, **ends}}
+    for name, _, one in figures(results, settings):
+        ends = {} if one.ci95 is None else dict(zip(("lower_value", "upper_value"), one.ci95, strict=True))
+        found[f"{name} {figure_name(one)}"] = {one.key.metric.unit.measure: {"value": one.value, **ends}}
     return json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -131,8 +131,8 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
     return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _entry(name: str, result: Result, it: Series) -> dict[str, str | float]:
-    metric, what, values = it.key.metric, figure_name(it), [it.value, *(it.ci95 or ())]
+def _entry(name: str, result: Result, one: Series) -> dict[str, str | float]:
+    metric, what, values = one.key.metric, figure_name(one), [one.value, *(one.ci95 or ())]
     symbol = metric.unit.symbol
     if metric.better == "higher":
         what, symbol, values = f"time per {_ONE[symbol]}", "ns", [1e9 / max(value, 1e-9) for value in values]
@@ -142,19 +142,19 @@ def _entry(name: str, result: Result, it: Series) -> dict[str, str | float]:
     if ends:
         off = max(abs(end - value) for end in ends)
         entry["range"] = "± " + f"{off:.6f}".rstrip("0").rstrip(".")
-    return entry | {"extra": _tooltip(_about(it), result)}
+    return entry | {"extra": _tooltip(_describe_samples(one), result)}
 
 
-def _about(it: Series) -> str:
-    metric, statistic = it.key.figure
-    stats = it.case.stats(metric)
+def _describe_samples(one: Series) -> str:
+    metric, statistic = one.key.figure
+    stats = one.case.stats(metric)
     if stats is None:
-        return it.key.metric.meaning
-    text = f"{statistic} of {samples_text(it.case, metric, stats)}"
+        return one.key.metric.meaning
+    text = f"{statistic} of {samples_text(one.case, metric, stats)}"
     if statistic != USUAL:
         return text
-    known = stats.n >= SAMPLES_FOR["p95"] and not is_rate(it.case.mode, metric)
-    return f"{text}, p95 {it.key.metric.unit.text(stats.p95) if known else NOTHING}"
+    known = stats.n >= SAMPLES_FOR["p95"] and not is_rate(one.case.mode, metric)
+    return f"{text}, p95 {one.key.metric.unit.text(stats.p95) if known else NOTHING}"
 
 
 def _tooltip(first: str, result: Result) -> str:

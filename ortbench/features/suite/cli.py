@@ -37,19 +37,18 @@ def suite(
     ] = None,
 ) -> None:
     """With gates, in one folder; cases that are done are not measured again."""
-    from ortbench.features.suite.job import cases
-    from ortbench.features.suite.job import runs as job
+    from ortbench.features.suite.job import cases, runs
     from ortbench.features.suite.job.jobs import jobs_of
 
     runner = next(filter(None, (runner_for(given) for runner_for in hooks("case_runner"))), None)
     found = cases.read(file, os.environ)
-    chosen = job.choose_jobs(found, jobs_of(found, command_line(), elsewhere=runner is not None), shard, only)
+    chosen = runs.choose_jobs(found, jobs_of(found, command_line(), elsewhere=runner is not None), shard, only)
     if list_:
-        for it in chosen:
-            print(visible(it.case.id + (f" (skipped: {it.case.skip})" if it.case.skip else "")))
+        for job in chosen:
+            print(visible(job.case.id + (f" (skipped: {job.case.skip})" if job.case.skip else "")))
         return
-    place = REPORTS / plain_name(found.name) if out is None else out
-    raise SystemExit(job.run_suite(found, chosen, place, fresh, build(OutputOptions, given), runner))
+    folder = REPORTS / plain_name(found.name) if out is None else out
+    raise SystemExit(runs.run_suite(found, chosen, folder, fresh, build(OutputOptions, given), runner))
 
 
 def suite_merge(
@@ -61,6 +60,6 @@ def suite_merge(
     ],
 ) -> None:
     """The shards are folders of 'ortbench suite --shard'."""
-    from ortbench.features.suite.job import runs as job
+    from ortbench.features.suite.job import runs
 
-    raise SystemExit(job.merge_shards(folders, out, build(OutputOptions, given)))
+    raise SystemExit(runs.merge_shards(folders, out, build(OutputOptions, given)))

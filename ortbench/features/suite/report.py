@@ -121,8 +121,14 @@ def verdicts_report(name: str, records: Sequence[Record]) -> Report:
 
 def _reasons(records: Sequence[Record]) -> list[Note]:
     """Why cases failed, or are doubtful."""
-    reasons = [Note(it.why(), *(("✗", model.BAD) if it.exit_code else ())) for it in records if it.reason]
-    doubtful = [Note(f"{it.id}: {it.doubtful}", "!", model.UNCLEAR) for it in records if it.doubtful is not None]
+    reasons = [
+        Note(record.explain_outcome(), *(("✗", model.BAD) if record.exit_code else ()))
+        for record in records
+        if record.reason
+    ]
+    doubtful = [
+        Note(f"{record.id}: {record.doubtful}", "!", model.UNCLEAR) for record in records if record.doubtful is not None
+    ]
     return [*reasons, *doubtful]
 
 

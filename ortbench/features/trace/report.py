@@ -55,7 +55,8 @@ def chrome_trace(
     missing = [words for timeline in timelines for words in timeline.missing]
     taken = sum(block.size for timeline in timelines for block in timeline.blocks)
     timelines = [
-        replace(it, blocks=list(_downsampled(it.blocks, most / taken))) if taken > most else it for it in timelines
+        replace(timeline, blocks=list(_downsample(timeline.blocks, most / taken))) if taken > most else timeline
+        for timeline in timelines
     ]
     shown = sum(len(block.starts_ns) + len(block.steps_ns) for timeline in timelines for block in timeline.blocks)
     if shown < taken:
@@ -110,7 +111,7 @@ def _visible(value: Any) -> Any:
     return [_visible(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _downsampled(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBlock]:
+def _downsample(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBlock]:
     """Blocks of which only some still have their samples: at any time at most this share of each phase's."""
     seen: Counter[tuple[str, str]] = Counter()
     kept: Counter[tuple[str, str]] = Counter()
@@ -200,15 +201,15 @@ def _add_noise(process: _Process, noise: MachineNoise | None) -> None:
     if noise is None:
         return
     track, waited, spans = process.track("noise of the machine"), wait_predicate(noise), []
-    for it in noise["readings"]:
-        args = {key: value for key, value in it.items() if not key.endswith("_ns")}
-        name = f"others used {units.share(it['others'] / noise['cores'])} of {units.count(noise['cores'], 'core')}"
-        spans.append(Span(name, it["at_ns"], it["took_ns"], args))
+    for reading in noise["readings"]:
+        args = {key: value for key, value in reading.items() if not key.endswith("_ns")}
+        name = f"others used {units.share(reading['others'] / noise['cores'])} of {units.count(noise['cores'], 'core')}"
+        spans.append(Span(name, reading["at_ns"], reading["took_ns"], args))
     for block in filter(waited, noise["blocks"]):
         number, start_ns, took_ns, waited_ns, switches, *_ = block
         about = {"round": number, "waited_us": waited_ns / 1000, "involuntary_switches": switches}
         spans.append(Span("waited for a CPU", start_ns, took_ns, about))
-    for span in _nested(spans):
+    for span in _nest_spans(spans):
         process.slice(track, "noise", span)
 
 
@@ -264,11 +265,11 @@ def _add_profile(process: _Process, timeline: Timeline) -> None:
     for (ep, thread), spans in lanes.items():
         name = f"nodes on {ep.removesuffix('ExecutionProvider')}"
         track = process.track(name if threads[ep] == 1 else f"{name}, thread {thread}")
-        for span in _nested(spans):
+        for span in _nest_spans(spans):
             process.slice(track, "node", span)
 
 
-def _nested(spans: Sequence[Span]) -> Iterator[Span]:
+def _nest_spans(spans: Sequence[Span]) -> Iterator[Span]:
     """Events of one thread, each inside the one it began in.
 
     ONNX Runtime rounds starts and durations down to microseconds, so that a node of a subgraph may seem to end after

@@ -49,7 +49,7 @@ class Change:
         return self.own_ns - self.base_ns
 
 
-def changes(base: Nodes, own: Nodes, leaves: Callable[[float], bool] = lambda least: True) -> list[Change]:
+def changes(base: Nodes, own: Nodes, is_supported: Callable[[float], bool] = lambda least: True) -> list[Change]:
     """What changed, what makes most of the whole difference first, with all else as the last one.
 
     The same nodes are a change of their own only where they take longer or less for certain, by more than profiles of two processes
@@ -72,7 +72,7 @@ def changes(base: Nodes, own: Nodes, leaves: Callable[[float], bool] = lambda le
         by_op[operator(b), b["ep"]].append((a, b))
     for group in by_op.values():
         change = _change(SAME, group, rounds)
-        if abs(change.ns) < least or not _is_told(change, leaves):
+        if abs(change.ns) < least or not _is_told(change, is_supported):
             rest += group
         else:
             made.append(_with_main(change))
@@ -80,14 +80,14 @@ def changes(base: Nodes, own: Nodes, leaves: Callable[[float], bool] = lambda le
     return [*made, _change(REST, rest, rounds)] if rest else made
 
 
-def _is_told(change: Change, leaves: Callable[[float], bool]) -> bool:
+def _is_told(change: Change, is_supported: Callable[[float], bool]) -> bool:
     """Whether the same nodes differ beyond what rounds, processes and the machine make."""
     if change.ci95 is None or change.base_ns <= 0:
         return False
     low, high = (1 + end / change.base_ns for end in change.ci95)
     if (said := verdict_of((low, high), 1 + MARGIN)) not in (ABOVE, BELOW):
         return False
-    return leaves((low if said == ABOVE else 1 / max(high, 1e-9)) / (1 + MARGIN))
+    return is_supported((low if said == ABOVE else 1 / max(high, 1e-9)) / (1 + MARGIN))
 
 
 def whole(base: Nodes, own: Nodes) -> tuple[float, float, tuple[float, float] | None]:
@@ -97,14 +97,14 @@ def whole(base: Nodes, own: Nodes) -> tuple[float, float, tuple[float, float] | 
     return base_ns, own_ns, _interval(sums, own_ns - base_ns)
 
 
-def _faster(*sides: Nodes) -> list[Nodes]:
-    """Both sides in the rounds in which each was faster: means over them add up to a run, which medians of nodes do not."""
-    rounds = min(len(it["rounds_ns"]) for it in sides)
+def _faster(*profiles: Nodes) -> list[Nodes]:
+    """Profiles in the rounds in which each was faster: means over them add up to a run, which medians of nodes do not."""
+    rounds = min(len(it["rounds_ns"]) for it in profiles)
     found: list[Nodes] = []
-    for side in sides:
-        kept = faster(side["rounds_ns"][:rounds], FEWEST)
-        each: list[ProfiledNode] = [{**it, "ns": [it["ns"][at] for at in kept]} for it in side["each"]]
-        found.append({**side, "each": each, "rounds_ns": [side["rounds_ns"][at] for at in kept]})
+    for profile in profiles:
+        kept = faster(profile["rounds_ns"][:rounds], FEWEST)
+        each: list[ProfiledNode] = [{**it, "ns": [it["ns"][at] for at in kept]} for it in profile["each"]]
+        found.append({**profile, "each": each, "rounds_ns": [profile["rounds_ns"][at] for at in kept]})
     return found
 
 
@@ -164,10 +164,12 @@ class _Region:
     @property
     def signature(self) -> Hashable:
         """The same for changes that are alike, which are one row."""
-        return self.kind, *(frozenset((operator(it), it["ep"]) for it in side) for side in _sides(self.entries))
+        return self.kind, *(
+            frozenset((operator(it), it["ep"]) for it in nodes) for nodes in _split_entries(self.entries)
+        )
 
 
-def _sides(entries: Iterable[Entry]) -> tuple[list[ProfiledNode], list[ProfiledNode]]:
+def _split_entries(entries: Iterable[Entry]) -> tuple[list[ProfiledNode], list[ProfiledNode]]:
     pairs = list(entries)
     return [a for a, _ in pairs if a is not None], [b for _, b in pairs if b is not None]
 
@@ -188,15 +190,15 @@ def _regions(entries: Sequence[Entry]) -> list[_Region]:
         found.append(_Region(kind, [entries[it] for it in members]))
     for gap in gaps:
         if gap[0] not in taken:
-            base, own_side = _sides(entries[it] for it in gap)
-            kind = REPLACED if base and own_side else ADDED if own_side else GONE
+            base_nodes, own_nodes = _split_entries(entries[it] for it in gap)
+            kind = REPLACED if base_nodes and own_nodes else ADDED if own_nodes else GONE
             found.append(_Region(kind, [entries[it] for it in gap]))
     return found
 
 
 def _came_with(kind: str, a: ProfiledNode, b: ProfiledNode, gap: Sequence[Entry]) -> bool:
     """Whether nodes beside one that changed came or went because it did."""
-    base, own = _sides(gap)
+    base, own = _split_entries(gap)
     if all(is_put_in(it["op"], it["name"]) or it["op"] in _CONVERTING for it in (*base, *own)):
         return True
     split = len(a["of"]) > len(b["of"])
@@ -221,7 +223,7 @@ def operator(node: ProfiledNode) -> str:
     return COMPILED if is_compiled(node) else node["op"]
 
 
-def called(node: ProfiledNode) -> str:
+def name_node(node: ProfiledNode) -> str:
     """The name of a node in the model, or of those that it was made of, of many the first and the last."""
     of, name = node["of"], node["name"]
     if is_compiled(node):
@@ -235,8 +237,8 @@ def called(node: ProfiledNode) -> str:
 
 
 def _change(kind: str, entries: Sequence[Entry], rounds: int) -> Change:
-    base, own = _sides(entries)
-    sums = [[sum(it["ns"][at] for it in side) for at in range(rounds)] for side in (base, own)]
+    base, own = _split_entries(entries)
+    sums = [[sum(it["ns"][at] for it in nodes) for at in range(rounds)] for nodes in (base, own)]
     base_ns, own_ns = map(fmean, sums)
     return Change(kind, base, own, base_ns, own_ns, _interval(sums, own_ns - base_ns))
 
@@ -246,7 +248,7 @@ def _interval(sums: Sequence[Sequence[float]], difference: float) -> tuple[float
     rounds = Rounds(range(len(sums[0])))
     if not rounds.are_enough:
         return None
-    base, own = (rounds.figures({at: [value] for at, value in enumerate(side)}, MEAN) for side in sums)
+    base, own = (rounds.figures({at: [value] for at, value in enumerate(values)}, MEAN) for values in sums)
     return rounds.interval(own - base, difference)
 
 
@@ -295,26 +297,26 @@ def align(one: Sequence[Traits], other: Sequence[Traits]) -> list[Pair]:
     head = next((at for at in range(shortest) if one[at] != other[at]), shortest)
     left = shortest - head
     tail = next((at for at in range(left) if one[-1 - at] != other[-1 - at]), left)
-    middle = _aligned(one[head : len(one) - tail], other[head : len(other) - tail])
+    middle = _align_scored(one[head : len(one) - tail], other[head : len(other) - tail])
     found: list[Pair] = [(at, at) for at in range(head)]
     found += [(None if a is None else a + head, None if b is None else b + head) for a, b in middle]
     found += [(len(one) - tail + at, len(other) - tail + at) for at in range(tail)]
     return _with_moved(found, one, other)
 
 
-def _aligned(one: Sequence[Traits], other: Sequence[Traits]) -> list[Pair]:
+def _align_scored(one: Sequence[Traits], other: Sequence[Traits]) -> list[Pair]:
     if not one or not other or len(one) * len(other) > _MOST_CELLS:
         return [*((at, None) for at in range(len(one))), *((None, at) for at in range(len(other)))]
     import numpy as np
 
     codes: list[dict[Hashable, int]] = [{} for _ in Traits._fields]
 
-    def coded(nodes: Sequence[Traits]) -> Scores:
+    def encode(nodes: Sequence[Traits]) -> Scores:
         return np.array(
             [[code.setdefault(it, len(code)) for it, code in zip(node, codes, strict=True)] for node in nodes], np.int32
         )
 
-    mine, theirs = coded(one), coded(other)
+    mine, theirs = encode(one), encode(other)
     best = np.zeros((len(one) + 1, len(other) + 1), np.int32)
     for row, node in enumerate(mine, 1):
         scores = (theirs == node) @ np.array(_WEIGHTS, np.int32)

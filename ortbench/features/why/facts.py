@@ -32,8 +32,8 @@ from ortbench.features.why.analysis import (
     REST,
     SAME,
     Change,
-    called,
     changes,
+    name_node,
     operator,
     whole,
 )
@@ -92,26 +92,26 @@ class Why:
         return self.verdict in (FASTER, SLOWER)
 
     @property
-    def profiled(self) -> float:
+    def profiled_difference_ns(self) -> float:
         """What an inference takes longer under the profiler, ns."""
         return self.profiled_ns[1] - self.profiled_ns[0]
 
     @property
     def is_profiled(self) -> bool:
         """Whether the profiler shows the difference for certain too."""
-        if not self.certain or self.profiled_ci95 is None or self.profiled * self.ns <= 0:
+        if not self.certain or self.profiled_ci95 is None or self.profiled_difference_ns * self.ns <= 0:
             return False
         low, high = self.profiled_ci95
         return (low > 0 or high < 0) and min(abs(low), abs(high)) > MARGIN * self.profiled_ns[0]
 
     def share(self, ns: float) -> float | None:
         """A profiled time as a share of the profiled difference; None where there is none for certain."""
-        return ns / self.profiled if self.is_profiled else None
+        return ns / self.profiled_difference_ns if self.is_profiled else None
 
     @property
     def unexplained_ns(self) -> float:
         """What of the profiled difference is outside of nodes."""
-        return self.profiled - sum(it.ns for it in self.changes)
+        return self.profiled_difference_ns - sum(it.ns for it in self.changes)
 
     @property
     def culprit(self) -> Change | None:
@@ -119,7 +119,7 @@ class Why:
         first = next(iter(self.changes), None)
         if first is None or first.kind == REST or not self.certain or (first.kind == SAME and not self.is_profiled):
             return None
-        little = first.ns / (self.profiled if self.is_profiled else self.ns) < _LEAST
+        little = first.ns / (self.profiled_difference_ns if self.is_profiled else self.ns) < _LEAST
         return None if little or first.ci95 is None or first.ci95[0] <= 0 <= first.ci95[1] else first
 
 
@@ -140,7 +140,7 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[
     if (ratio := (told or {}).get(mode)) is not None:
         verdict = SLOWER if ratio > 1 else FASTER
 
-    def leaves(least: float) -> bool:
+    def is_supported(least: float) -> bool:
         """Whether noise of the machine leaves the claim that nodes take so many times as long; of them it has no rounds."""
         return all(supports_within(result, it.case, least, {}) for result, it in ((base, one), (own, other)))
 
@@ -150,14 +150,14 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[
         one.value,
         other.value if ratio is None else one.value * ratio,
         verdict,
-        changes(*nodes, leaves),
+        changes(*nodes, is_supported),
         (base_ns, own_ns),
         ci95,
         _others((base, own), nodes),
         {
             name: graphs
-            for name, it in zip(("baseline", "candidate"), nodes, strict=True)
-            if (graphs := [*filter(is_compiled, it["each"])])
+            for name, profile in zip(("baseline", "candidate"), nodes, strict=True)
+            if (graphs := [*filter(is_compiled, profile["each"])])
         },
         any(it.target["memory"]["kind"] != "host" for it in (base, own)),
     )
@@ -179,11 +179,11 @@ def _others(results: tuple[Result, Result], nodes: Sequence[Nodes]) -> list[str]
         mine, theirs = mine or theirs, theirs or mine
     copies = ({"": sum(node["op"] in (TO_HOST, FROM_HOST) for node in it["each"])} for it in nodes)
     found = settings_changed(base, own)
-    found += _counted("number of Memcpy nodes{}", *copies)
-    found += _counted("nodes that ONNX Runtime fused into {}", *map(_fused, nodes, (mine, theirs)))
+    found += _list_differences("number of Memcpy nodes{}", *copies)
+    found += _list_differences("nodes that ONNX Runtime fused into {}", *map(_count_fused, nodes, (mine, theirs)))
     if mine is not None and theirs is not None:
-        found += _counted("opset {}", _opsets(mine), _opsets(theirs))
-        found += _counted("initializers of type {}", _weights(mine), _weights(theirs))
+        found += _list_differences("opset {}", _opsets(mine), _opsets(theirs))
+        found += _list_differences("initializers of type {}", _weights(mine), _weights(theirs))
     return found
 
 
@@ -193,15 +193,15 @@ def _opsets(content: ModelContent) -> dict[str, int]:
     return {domain: version for domain, version in content["opsets"].items() if domain in used}
 
 
-def _fused(nodes: Nodes, content: ModelContent | None) -> dict[str, int]:
+def _count_fused(nodes: Nodes, content: ModelContent | None) -> dict[str, int]:
     """How many nodes of each operator ONNX Runtime made of others."""
     known = {it.rpartition(":")[2] for it in content["operators"]} if content is not None else None
     own = (
-        it["op"]
-        for it in nodes["each"]
-        if not is_put_in(it["op"], it["name"])
-        and not is_compiled(it)
-        and (len(it["of"]) > 1 or (it["inputs"] is None and known is not None and it["op"] not in known))
+        node["op"]
+        for node in nodes["each"]
+        if not is_put_in(node["op"], node["name"])
+        and not is_compiled(node)
+        and (len(node["of"]) > 1 or (node["inputs"] is None and known is not None and node["op"] not in known))
     )
     return dict(Counter(own))
 
@@ -210,7 +210,7 @@ def _weights(content: ModelContent) -> dict[str, str]:
     return {it["type"]: f"{it['count']} ({size(it['bytes'])} together)" for it in content["weights"]}
 
 
-def _counted(what: str, base: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
+def _list_differences(what: str, base: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
     """The entries that differ, in words; ``{}`` in `what` stands for the name of one."""
     names = [name for name in {**base, **own} if base.get(name) != own.get(name)]
     return [f"{what.format(name)}: {base.get(name, 0)} → {own.get(name, 0)}" for name in names]
@@ -227,9 +227,9 @@ def of_model(nodes: Sequence[ProfiledNode]) -> list[ProfiledNode]:
 def by_time(nodes: Sequence[ProfiledNode]) -> dict[str, list[ProfiledNode]]:
     """Nodes by operator, those of the one that takes most first."""
     ops: dict[str, list[ProfiledNode]] = {}
-    for it in nodes:
-        ops.setdefault(operator(it), []).append(it)
-    return dict(sorted(ops.items(), key=lambda it: -sum(median(node["ns"]) for node in it[1])))
+    for node in nodes:
+        ops.setdefault(operator(node), []).append(node)
+    return dict(sorted(ops.items(), key=lambda item: -sum(median(node["ns"]) for node in item[1])))
 
 
 # Confirmation
@@ -273,7 +273,7 @@ def _answer(why: Why) -> Fact:
     if not why.certain:
         return Fact("why", "open" if why.verdict == CANNOT_TELL else "same", why.mode)
     values: Values = {
-        "difference": ns(abs(why.ns)), "baseline": ns(why.base_ns), "candidate": ns(why.own_ns), "profiled": ns(abs(why.profiled)),
+        "difference": ns(abs(why.ns)), "baseline": ns(why.base_ns), "candidate": ns(why.own_ns), "profiled": ns(abs(why.profiled_difference_ns)),
     }  # fmt: skip
     verdict, culprit = "slower" if why.ns > 0 else "faster", why.culprit
     if why.confirmation is not None and why.confirmation.verdict == CONFIRMED:
@@ -305,10 +305,10 @@ def change_fact(change: Change) -> Fact:
     return Fact("change", _VERDICTS[change.kind], "", values)
 
 
-def _nodes(nodes: Sequence[ProfiledNode], side: str = "") -> Values:
+def _nodes(nodes: Sequence[ProfiledNode], prefix: str = "") -> Values:
     """How many nodes there are, their operators, those that take most first, and their names."""
     ops = [f"{op} ×{len(of)}" if len(of) > 1 else op for op, of in by_time(nodes).items()]
-    return {f"{side}nodes": len(nodes), f"{side}operators": ops, f"{side}names": [called(it) for it in nodes]}
+    return {f"{prefix}nodes": len(nodes), f"{prefix}operators": ops, f"{prefix}names": [name_node(it) for it in nodes]}
 
 
 def _eps(nodes: Sequence[ProfiledNode]) -> list[str]:
@@ -335,8 +335,8 @@ def _confirmation(why: Why) -> list[Fact]:
 def limit_facts(why: Why) -> list[Fact]:
     """What is not known, and what the times in the table of changes are."""
     found = [Fact("why-limit", "profiler", why.mode, {"baseline": ns(why.base_ns), "candidate": ns(why.own_ns)})]
-    for side, graphs in why.compiled.items():
-        found.append(Fact("why-limit", "compiled", "", {"side": side, "graphs": len(graphs), "ep": graphs[0]["ep"]}))
+    for name, graphs in why.compiled.items():
+        found.append(Fact("why-limit", "compiled", "", {"side": name, "graphs": len(graphs), "ep": graphs[0]["ep"]}))
     return found + [Fact("why-limit", "asynchronous")] * why.is_asynchronous
 
 
@@ -381,8 +381,8 @@ def _data(why: Why, change: Change) -> dict[str, Any]:
         "ci95": None if change.ci95 is None else [round(it) for it in change.ci95],
         "share": None if (part := why.share(change.ns)) is None else round(part, 4),
         "nodes": {
-            name: [{key: it[key] for key in keys} for it in side]  # type: ignore[literal-required]
-            for name, side in zip(("baseline", "candidate"), shown, strict=False)
+            name: [{key: it[key] for key in keys} for it in nodes]  # type: ignore[literal-required]
+            for name, nodes in zip(("baseline", "candidate"), shown, strict=False)
         },
     }
 

@@ -110,8 +110,8 @@ def _confirm(
     if any(map(is_compiled, culprit.own)):
         return not_confirmed("an EP compiled it together with all else")
     own, base = (
-        [name for node in side for name in node["of"] or [node["name"]]]
-        for side in (culprit.mainly or culprit.own, () if culprit.mainly else culprit.base)
+        [name for node in nodes for name in node["of"] or [node["name"]]]
+        for nodes in (culprit.mainly or culprit.own, () if culprit.mainly else culprit.base)
     )
     try:
         with temporary_folder() as folder:
@@ -120,12 +120,12 @@ def _confirm(
             made: dict[str, str] = ask_once(
                 candidate.timeout_s, None, "revert", **models, nodes=own, base_nodes=base, folder=folder
             )
-            return _timed(plans, made["path"], why, culprit, observer)
+            return _time_copy(plans, made["path"], why, culprit, observer)
     except (BadInput, BenchmarkFailed) as error:
         return not_confirmed(str(error))
 
 
-def _timed(plans: Sequence[Plan], copy: str, why: Why, culprit: Change, observer: Observer) -> Confirmation:
+def _time_copy(plans: Sequence[Plan], copy: str, why: Why, culprit: Change, observer: Observer) -> Confirmation:
     """In turns with the baseline too, because workers differ: a share of the difference is of what these take."""
     candidate, baseline = (_confirming(plan, why.mode) for plan in plans)
     models = {"candidate": candidate, "copy": replace(candidate, model=copy), "baseline": baseline}
@@ -139,7 +139,7 @@ def _timed(plans: Sequence[Plan], copy: str, why: Why, culprit: Change, observer
         raise BenchmarkFailed(f"a copy without it does not run: {failed or configurations[1].cases[why.mode].reason}")
     own_ns = cases[0].median(LATENCY)
     found, whole = (
-        None if it is None else ratio_of_medians((it, LATENCY), (cases[0], LATENCY)) for it in (cases[1], cases[2])
+        None if case is None else ratio_of_medians((case, LATENCY), (cases[0], LATENCY)) for case in cases[1:]
     )
     if found is None or whole is None or own_ns is None:
         raise BenchmarkFailed("the copy was not timed beside the candidate")

@@ -9,7 +9,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import first_of
 from ortbench.facts.fact import Explanation, Fact
 from ortbench.facts.sentences import sentence, sentence_of
-from ortbench.features.why.analysis import REST, SAME, Change, called
+from ortbench.features.why.analysis import REST, SAME, Change, name_node
 from ortbench.features.why.facts import Why, by_time, explain, limit_facts, of_model, why_data, why_facts
 from ortbench.features.why.plan import WHY
 from ortbench.model.metrics import SHARE, TIME
@@ -75,28 +75,28 @@ def _table(why: Why) -> model.Table:
     def shares(ns: float) -> list[str]:
         return [] if (part := why.share(ns)) is None else [SHARE.text(part if abs(part) >= _LEAST else 0.0)]
 
-    def signed(ns: float) -> str:
+    def format_difference(ns: float) -> str:
         return f"{'-' if ns < 0 else '+'}{cell(abs(ns))}"
 
     rows = [
         (
-            _change(it) if len(shown) > 1 or it.kind != REST else f"all nodes ({len(it.own or it.base)})",
-            *shares(it.ns),
-            signed(it.ns),
-            model.maybe(it.ci95, lambda ends: " to ".join(map(signed, ends))),
-            cell(it.base_ns) if it.base else model.NOTHING,
-            cell(it.own_ns) if it.own else model.NOTHING,
-            *((model.NOTHING,) * 3 if it.kind == REST else _about(it)),
+            _change(change, is_alone=len(shown) == 1),
+            *shares(change.ns),
+            format_difference(change.ns),
+            model.maybe(change.ci95, lambda ends: " to ".join(map(format_difference, ends))),
+            cell(change.base_ns) if change.base else model.NOTHING,
+            cell(change.own_ns) if change.own else model.NOTHING,
+            *((model.NOTHING,) * 3 if change.kind == REST else _describe_nodes(change)),
         )
-        for it in shown
+        for change in shown
     ]
-    outside = ("outside of nodes", *shares(unexplained), signed(unexplained), *[model.NOTHING] * 6)
+    outside = ("outside of nodes", *shares(unexplained), format_difference(unexplained), *[model.NOTHING] * 6)
     base, own = why.profiled_ns
-    ends = model.maybe(why.profiled_ci95, lambda ends: " to ".join(map(signed, ends)))
+    ends = model.maybe(why.profiled_ci95, lambda ends: " to ".join(map(format_difference, ends)))
     sum_up = (
         "whole inference",
-        *shares(why.profiled),
-        signed(why.profiled),
+        *shares(why.profiled_difference_ns),
+        format_difference(why.profiled_difference_ns),
         ends,
         cell(base),
         cell(own),
@@ -111,28 +111,28 @@ def _table(why: Why) -> model.Table:
     )
 
 
-def _change(it: Change) -> str:
-    side = it.own or it.base
-    if it.kind == REST:
-        return f"all other nodes ({len(side)})"
-    kind = it.kind if it.kind != SAME else "slower" if it.ns > 0 else "faster"
-    ops = [f"{op} ×{len(of)}" if len(of) > 1 else op for op, of in by_time(it.mainly or of_model(side)).items()]
+def _change(change: Change, is_alone: bool) -> str:
+    nodes = change.own or change.base
+    if change.kind == REST:
+        return f"all nodes ({len(nodes)})" if is_alone else f"all other nodes ({len(nodes)})"
+    kind = change.kind if change.kind != SAME else "slower" if change.ns > 0 else "faster"
+    ops = [f"{op} ×{len(of)}" if len(of) > 1 else op for op, of in by_time(change.mainly or of_model(nodes)).items()]
     return f"{kind}: {', '.join([*ops[:_FEW], *['…'] * (len(ops) > _FEW)])}"
 
 
-def _about(it: Change) -> tuple[str, str, str]:
+def _describe_nodes(change: Change) -> tuple[str, str, str]:
     """Which nodes it is, where they run, and what they give."""
-    shown = first_of([*map(called, it.mainly or of_model(it.own or it.base))], _FEW)
-    eps = [[short(node["ep"]) for node in side] for side in (it.base, it.own)]
-    gives = [[", ".join(node["gives"]) for node in side] for side in (it.base, it.own)]
-    return shown, _moved(*eps), _moved(*gives)
+    shown = first_of([*map(name_node, change.mainly or of_model(change.own or change.base))], _FEW)
+    eps = [[short(node["ep"]) for node in nodes] for nodes in (change.base, change.own)]
+    gives = [[", ".join(node["gives"]) for node in nodes] for nodes in (change.base, change.own)]
+    return shown, _compare_texts(*eps), _compare_texts(*gives)
 
 
-def _moved(base: Sequence[str], own: Sequence[str]) -> str:
+def _compare_texts(base: Sequence[str], own: Sequence[str]) -> str:
     """What the baseline has and what the candidate has, once where that is the same; the first of several."""
-    sides = [next(iter(side), "") for side in (base, own)]
+    firsts = [next(iter(texts), "") for texts in (base, own)]
     different = next(((a, b) for a, b in zip(base, own, strict=False) if a != b), None)
     if different is not None and base and own:
         return " → ".join(different)
-    more = sum(it != sides[1] for it in own[1:])
-    return f"{sides[1]} and {more} more" if more else sides[1] or sides[0] or model.NOTHING
+    more = sum(it != firsts[1] for it in own[1:])
+    return f"{firsts[1]} and {more} more" if more else firsts[1] or firsts[0] or model.NOTHING

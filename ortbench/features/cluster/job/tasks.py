@@ -99,7 +99,7 @@ def _outcomes(orders: list[tuple[Job, Record]]) -> Iterator[tuple[Record, dict[s
             nodes = ray.nodes()  # type: ignore[no-untyped-call]
             machines = [it["Resources"] for it in nodes if it["Alive"] and it["Resources"].get(CPU, 0) >= 1]
             for task, (job, record, amounts) in [*running.items()]:
-                if not any(has(machine, amounts) for machine in machines):  # its machine is lost
+                if not any(can_provide(machine, amounts) for machine in machines):  # its machine is lost
                     ray.cancel(task, force=True)
                     del running[task]
                     orders.append((job, record))
@@ -130,11 +130,11 @@ def amounts_for(demand: Demand, machines: Iterable[Amounts]) -> Amounts | None:
     """What a case takes: with GPUs one CPU, else all CPUs of the largest machine that can take it, so that no other case is beside
     it; None where no machine can."""
     least = {CPU: 1, **({GPU: demand.gpus} if demand.gpus else {}), **demand.resources}
-    cpus = [machine[CPU] for machine in machines if has(machine, least)]
+    cpus = [machine[CPU] for machine in machines if can_provide(machine, least)]
     return {**least, CPU: 1 if demand.gpus else max(cpus)} if cpus else None
 
 
-def has(machine: Amounts, amounts: Amounts) -> bool:
+def can_provide(machine: Amounts, amounts: Amounts) -> bool:
     return all(amount <= machine.get(name, 0) for name, amount in amounts.items())
 
 
@@ -149,7 +149,7 @@ def _start(job: Job, record: Record, amounts: Amounts) -> Any:
     """The task of a case. What it names is by absolute paths, and in Ray's object store; results call a model as it was called."""
     job = with_plans(job, lambda it: replace(it, called=it.called or str(Path(it.model))))
     job = with_files(job, os.path.abspath, os.path.abspath)
-    files = {path: {name: _put(file) for name, file in of_path.items()} for path, of_path in files_of(job).items()}
+    files = {path: {name: _put_file(file) for name, file in of_path.items()} for path, of_path in files_of(job).items()}
     named = {name: amount for name, amount in amounts.items() if name not in (CPU, GPU)}
     task = run_case.options(
         name=f"ortbench {job.case.id}", num_cpus=amounts[CPU], num_gpus=amounts.get(GPU, 0), resources=named
@@ -158,7 +158,7 @@ def _start(job: Job, record: Record, amounts: Amounts) -> Any:
 
 
 @cache
-def _put(file: Path) -> Any:
+def _put_file(file: Path) -> Any:
     return ray.put(np.fromfile(file, np.uint8))
 
 

@@ -108,7 +108,7 @@ class _Override:
     layer: Layer
     where: Where
 
-    def fits(self, names: Mapping[str, str]) -> bool:
+    def does_fit(self, names: Mapping[str, str]) -> bool:
         return all(
             axis in names and any(fnmatchcase(names[axis], pattern) for pattern in patterns)
             for axis, patterns in self.patterns.items()
@@ -147,7 +147,7 @@ class _Reader:
         ]
         self._refuse_twins(cases)
         for override in overrides:
-            if not any(override.fits(_axes(it.named_by, it.model_name, it.ep, it.shape)) for it in cases):
+            if not any(override.does_fit(_axes(it.named_by, it.model_name, it.ep, it.shape)) for it in cases):
                 raise self._file.mistake((*override.where, "where"), "fits no case")
         return Suite(name, self._file, cases, self._environ)
 
@@ -162,14 +162,14 @@ class _Reader:
         overrides: Sequence[_Override],
     ) -> SuiteCase:
         axes = _axes(bench.named_by, name, ep.name, shape.name)
-        fitting = [override.layer for override in overrides if override.fits(axes)]
+        fitting = [override.layer for override in overrides if override.does_fit(axes)]
         given = merged([defaults, bench.layer, ep.layer, shape.layer, *fitting])
         skip = given.pop("skip", None)
         needs = self._needs({key: given.pop(key) for key in NEEDS if key in given})
         for key in given.keys() & ALL.keys():
             where = given[key].where
-            placed = ALL[key].kind.with_paths(given[key].given, partial(self._placed, where, model))
-            given[key] = Value(placed, where)
+            resolved = ALL[key].kind.with_paths(given[key].given, partial(self._resolve_path, where, model))
+            given[key] = Value(resolved, where)
         return SuiteCase(
             id=plain_name("--".join(map(plain_name, filter(None, (name, ep.name, shape.name))))).lstrip("."),
             model=str(model),
@@ -189,7 +189,7 @@ class _Reader:
             check_values(needs)
         return needs
 
-    def _placed(self, where: Where, model: Path, path: str) -> str:
+    def _resolve_path(self, where: Where, model: Path, path: str) -> str:
         """A path relative to the file, in which {model} and {folder} stand for the model's name and folder."""
         values = {"model": model.stem, "folder": str(model.parent.absolute())}
 
@@ -218,16 +218,16 @@ class _Reader:
             message = f"a {named_by}'s file says it of each stage, so leave it out of a bench with {named_by}"
             raise self._file.mistake((*where, said[0]), message)
         if is_model:
-            source, place = (table, where) if "ep" in table or "ep" not in defaults else (defaults, ("defaults",))
-            eps = self._choices(source.get("ep", "auto"), (*place, "ep"), self._ep)
+            source, ep_key = (table, where) if "ep" in table or "ep" not in defaults else (defaults, ("defaults",))
+            eps = self._choices(source.get("ep", "auto"), (*ep_key, "ep"), self._ep)
         if "shapes" in table:
             shapes = self._choices(table["shapes"], (*where, "shapes"), self._shape)
         models = self._models(table, where, named_by)
         return _Bench(models, eps, shapes, self._tables.layer(table, where), where, named_by)
 
     def _models(self, table: dict[str, Any], where: Where, key: str) -> list[Path]:
-        place = self._tables.needed(table, where, key, "name a model, or several by a pattern or a list")
-        with self._file.at(place):
+        path_key = self._tables.needed(table, where, key, "name a model, or several by a pattern or a list")
+        with self._file.at(path_key):
             patterns = texts_of(table[key])
         found: list[Path] = []
         for pattern in patterns:
@@ -238,7 +238,7 @@ class _Reader:
             names = sorted({*_matches(path.as_posix())}, key=natural)
             matches = [Path(name) for name in names if Path(name).is_file()]
             if not matches:
-                raise self._file.mistake(place, f"{pattern!r} matches no file")
+                raise self._file.mistake(path_key, f"{pattern!r} matches no file")
             found += matches
         return list(dict.fromkeys(found))
 
@@ -269,11 +269,13 @@ class _Reader:
 
     def _override(self, table: dict[str, Any], where: Where) -> _Override:
         self._tables.known(table, where, ("where", "skip", *KEYS))
-        place = self._tables.needed(table, where, "where", 'say for which cases, such as where = {ep = "webgpu"}')
-        conditions = self._tables.table(table["where"], place, ("model", "ep", "shape", *candidates()))
+        conditions_key = self._tables.needed(
+            table, where, "where", 'say for which cases, such as where = {ep = "webgpu"}'
+        )
+        conditions = self._tables.table(table["where"], conditions_key, ("model", "ep", "shape", *candidates()))
         patterns = {}
         for axis, value in conditions.items():
-            with self._file.at((*place, axis)):
+            with self._file.at((*conditions_key, axis)):
                 patterns[axis] = texts_of(value)
         layer = self._tables.layer(table, where)
         if "skip" in table:  # says why the cases are not run; false takes it back
@@ -315,10 +317,10 @@ def _matches(pattern: str) -> Iterator[str]:
     seen: set[tuple[int, int]] = set()
     for top in glob.iglob(f"{head}/"):
         for folder, inner, _ in os.walk(top, followlinks=True):
-            it = os.stat(folder)
-            if (it.st_dev, it.st_ino) in seen:
+            status = os.stat(folder)
+            if (status.st_dev, status.st_ino) in seen:
                 inner.clear()
                 continue
-            seen.add((it.st_dev, it.st_ino))
+            seen.add((status.st_dev, status.st_ino))
             inner[:] = sorted(name for name in inner if not name.startswith("."))
             yield from glob.iglob(f"{glob.escape(folder)}/{tail[1:] or '*'}", recursive=True)

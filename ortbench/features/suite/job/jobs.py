@@ -137,7 +137,7 @@ class _Maker:
                 refuse_unchecked(kind, given)
         if SLO.flag in given:
             option = declared(part_of(SWEPT, "plan", "SweepOptions"))["slo"] if kind == SWEPT else SLO
-            with self._file.at(self._where(SLO.flag)):
+            with self._file.at(self._key_of(SLO.flag)):
                 given[SLO.flag] = option.read(given[SLO.flag])
         if kind == SWEPT:
             return self._sweep()
@@ -151,7 +151,7 @@ class _Maker:
         for key, flags in _OF_KINDS.items():
             if plan.part.folder != key and (flag := next((it for it in given if it in flags), None)):
                 reason = f"is not for a {kind}" if self._part else f"is for a {key}: write {key} = true"
-                raise self._file.mistake(self._where(flag), reason)
+                raise self._file.mistake(self._key_of(flag), reason)
         with self._blaming(named):
             self._check(plan)
         if kind != LOAD:
@@ -159,18 +159,18 @@ class _Maker:
                 own_ratio_tests(limits, plan.work)
         plans = [plan]
         if is_live:
-            with self._blaming(self._where(f"{_BASELINE}{named[-1]}"), _BASELINE):
+            with self._blaming(self._key_of(f"{_BASELINE}{named[-1]}"), _BASELINE):
                 of_part = self._part and self._part.baseline_of(plan, self._environ, given)
                 plans.append(of_part or baseline_of(plan, given))
                 self._check(plans[1])
-            with self._blaming(self._where("metric")):
+            with self._blaming(self._key_of("metric")):
                 if kind == LOAD:
                     part_of(LOAD, "gates", "check_live")(limits, plans)
                 else:
                     regression_tests(limits, plan.modes, plan.work.shared(plans[1].work))
         plans = [replace(it, name=self._case.id) for it in plans]
         case = replace(self._case, ep=" and ".join(eps_of(plan))) if self._part else self._case
-        why = self._why(is_live and kind != LOAD and plan.work == INFERENCE)
+        why = self._read_why(is_live and kind != LOAD and plan.work == INFERENCE)
         return Job(case, tuple(plans), limits, "force" in given, self._earlier(), why=why)
 
     def _check(self, plan: Plan) -> None:
@@ -180,7 +180,7 @@ class _Maker:
     def _sweep(self) -> Job:
         from ortbench.features.sweep.plan import SweepOptions, check_shapes, shapes_of
 
-        self._why(can_be=False)
+        self._read_why(can_be=False)
         case, given = self._case, self._given
         with self._blaming(case.where):
             slo = build(SweepOptions, given).slo
@@ -200,18 +200,18 @@ class _Maker:
         flag = next((flag for flag in self._given if flag in ONLY_SWEEPS), list_in(self._given))
         if flag is not None:
             reason = "is for a sweep: write sweep = true, or, for a case each, shapes"
-            raise self._file.mistake(self._where(flag), reason)
+            raise self._file.mistake(self._key_of(flag), reason)
 
     def _refuse_beside(self, kind: str) -> None:
         """Refuse what a load, a sweep or a start has not, and a live gate where there is none."""
         for flag in self._given:
             if not all(_is_for(kind, it) for it in (flag, flag.removeprefix(_SET))):
                 reason = f"is not for a {kind}; 'ortbench {kind} --help' lists what is"
-                raise self._file.mistake(self._where(flag), reason)
+                raise self._file.mistake(self._key_of(flag), reason)
         flag = next((it for it in live_baselines() if it in self._given), "")
         if flag and not kind_of(kind).live:
             instead = "write baseline, with the folder of that suite, instead"
-            raise self._file.mistake(self._where(flag), f"a {kind} is compared with an earlier suite: {instead}")
+            raise self._file.mistake(self._key_of(flag), f"a {kind} is compared with an earlier suite: {instead}")
 
     def _plan(self, limits: Limits) -> Plan:
         case, needed = self._case, limits.needed()
@@ -225,9 +225,9 @@ class _Maker:
         return plan
 
     def _is_default(self, flag: str) -> bool:
-        return self._where(flag)[:1] == _DEFAULTS
+        return self._key_of(flag)[:1] == _DEFAULTS
 
-    def _where(self, flag: str) -> Where:
+    def _key_of(self, flag: str) -> Where:
         value = self._case.given.get(flag)
         return self._case.where if value is None else value.where
 
@@ -243,19 +243,19 @@ class _Maker:
         ):
             if is_live and flag in self._case.given:
                 message = f"{why}: leave it out, or write {flag} = false where it should not hold"
-                raise self._file.mistake(self._where(flag), message)
+                raise self._file.mistake(self._key_of(flag), message)
         has_baseline = is_live or "baseline" in self._case.given
         for flag in ("max-regression", "metric"):  # as a default each is for those that have a baseline
             if flag in self._case.given and not has_baseline and not self._is_default(flag):
                 message = "needs something to compare with: baseline, or live baseline-model, baseline-set …"
-                raise self._file.mistake(self._where(flag), message)
+                raise self._file.mistake(self._key_of(flag), message)
 
-    def _why(self, can_be: bool) -> bool | None:
+    def _read_why(self, can_be: bool) -> bool | None:
         """Whether the gate is to say what makes the difference, where it `can_be` said."""
         wanted: bool | None = self._given.get("why")
         if wanted and not can_be and not self._is_default("why"):
             reason = "explains single inferences beside a live baseline: baseline-model, baseline-set …"
-            raise self._file.mistake(self._where("why"), reason)
+            raise self._file.mistake(self._key_of("why"), reason)
         return wanted if can_be else None
 
     def _earlier(self) -> Path | None:
@@ -263,7 +263,7 @@ class _Maker:
             return None
         folder = Path(self._given["baseline"])
         if not is_folder(folder):
-            raise self._file.mistake(self._where("baseline"), f"no such folder: {folder}")
+            raise self._file.mistake(self._key_of("baseline"), f"no such folder: {folder}")
         return folder / self._case.id
 
 
@@ -277,12 +277,14 @@ def fingerprint(job: Job) -> str:
     data = {it: asdict(essence)[it] for it in ("plans", "limits", "force", "why", "shapes", "slo", "baseline")}
     variables = [recorded_variables(plan.record_env, os.environ)[0] for plan in job.plans]
     text = json.dumps(
-        {"ortbench": __version__, **data, "variables": variables, **_installed(job)}, sort_keys=True, default=str
+        {"ortbench": __version__, **data, "variables": variables, **_describe_packages(job)},
+        sort_keys=True,
+        default=str,
     )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _installed(job: Job) -> dict[str, Any]:
+def _describe_packages(job: Job) -> dict[str, Any]:
     """What a job's outcome depends on of this machine's packages; EPs and custom operators can be named by theirs."""
     targets = [target for plan in job.plans for target in plan.targets]
     named = {eps.key(name) for target in targets for name in (target.ep, *target.custom_ops)}
@@ -312,25 +314,27 @@ def with_plans(job: Job, change: Callable[[Plan], Plan]) -> Job:
 def with_files(job: Job, to: Put, python: Put = str) -> Job:
     """A job with something else in place of the paths of its files and folders, and of interpreters."""
 
-    def given(path: str | None) -> str | None:
+    def change_path(path: str | None) -> str | None:
         return None if path is None else to(path)
 
-    def target(it: Target) -> Target:
-        custom_ops, interpreter = LIBRARIES.with_paths(it.custom_ops, to), it.python and python(it.python)
-        return replace(it, library=given(it.library), custom_ops=custom_ops, python=interpreter)
+    def change_target(target: Target) -> Target:
+        custom_ops = LIBRARIES.with_paths(target.custom_ops, to)
+        interpreter = target.python and python(target.python)
+        return replace(target, library=change_path(target.library), custom_ops=custom_ops, python=interpreter)
 
-    def inputs(it: Inputs) -> Inputs:
-        return replace(it, path=given(it.path), expect=given(it.expect))
+    def change_inputs(inputs: Inputs) -> Inputs:
+        return replace(inputs, path=change_path(inputs.path), expect=change_path(inputs.expect))
 
-    def plan(it: Plan) -> Plan:
-        part = it.part.map_models(
+    def change_plan(plan: Plan) -> Plan:
+        part = plan.part.map_models(
             lambda stage: replace(
-                stage, model=to(stage.model), target=target(stage.target), inputs=inputs(stage.inputs)
+                stage, model=to(stage.model), target=change_target(stage.target), inputs=change_inputs(stage.inputs)
             )
         ).with_files(to)
-        return replace(it, model=to(it.model), target=target(it.target), inputs=inputs(it.inputs), part=part)
+        target, inputs = change_target(plan.target), change_inputs(plan.inputs)
+        return replace(plan, model=to(plan.model), target=target, inputs=inputs, part=part)
 
-    return replace(with_plans(job, plan), baseline=job.baseline and Path(to(str(job.baseline))))
+    return replace(with_plans(job, change_plan), baseline=job.baseline and Path(to(str(job.baseline))))
 
 
 @cache
@@ -339,10 +343,10 @@ def _content(path: str) -> str:
     return " ".join(f"{name} {sha256(file)}" for name, file in files_at(Path(path)).items())
 
 
-def files_at(place: Path) -> dict[str, Path]:
+def files_at(path: Path) -> dict[str, Path]:
     """The files of a folder, or a file with those beside it that it names if it is a model, by their paths from the folder above; none
     where nothing is."""
-    if not place.exists():
+    if not path.exists():
         return {}
-    files = place.rglob("*") if place.is_dir() else [place, *(place.parent / name for name in files_named_in(place))]
-    return {it.relative_to(place.parent).as_posix(): it for it in sorted(files) if it.is_file()}
+    files = path.rglob("*") if path.is_dir() else [path, *(path.parent / name for name in files_named_in(path))]
+    return {it.relative_to(path.parent).as_posix(): it for it in sorted(files) if it.is_file()}

@@ -133,9 +133,13 @@ class Record:
             parts.append(f"on {self.node['name']}")
         if was_done or self.seconds:
             parts.append("done before" if was_done else f"took {seconds(self.seconds * 1e9)}")
-        return self.why(f" ({', '.join(parts)})" if parts else "") if self.reason else f"{self.id}: {', '.join(parts)}"
+        return (
+            self.explain_outcome(f" ({', '.join(parts)})" if parts else "")
+            if self.reason
+            else f"{self.id}: {', '.join(parts)}"
+        )
 
-    def why(self, more: str = "") -> str:
+    def explain_outcome(self, more: str = "") -> str:
         return f"{self.id}{_SAID.get(self.outcome, f' {self.outcome}')}{more}: {self.reason}"
 
 
@@ -330,33 +334,33 @@ def join_shards(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], 
     found: dict[str, list[tuple[Path, Record]]] = {}
     for case in ids:
         found[case] = [(it / case, record) for it in folders if (record := record_in(it / case)) is not None]
-        for place, record in found[case][1:]:
+        for folder, record in found[case][1:]:
             first, other = found[case][0]
             if other.fingerprint != record.fingerprint:
-                raise BadInput(f"{first} and {place} were not measured on the same thing; merge one of them")
-            remarks.append(f"{case} is in several folders: {first} counts, {place} does not")
+                raise BadInput(f"{first} and {folder} were not measured on the same thing; merge one of them")
+            remarks.append(f"{case} is in several folders: {first} counts, {folder} does not")
     with writable(out):
         _open_folder(out, name)
     write_or_note(out / SUITE_FILE, text(suites[0]))
     records = []
     for case in ids:
         if found[case]:
-            place, record = found[case][0]
-            _copy_case(place, record, out / case)
+            folder, record = found[case][0]
+            _copy_case(folder, record, out / case)
             records.append(record)
         else:
             records.append(Record(case, "", "", "", "", MISSING, BENCHMARK_FAILED, "no folder has it"))
     return name, records, remarks
 
 
-def _copy_case(folder: Path, record: Record, place: Path) -> None:
+def _copy_case(folder: Path, record: Record, target: Path) -> None:
     try:
-        empty_folder(place)
+        empty_folder(target)
         ignored = shutil.ignore_patterns(CASE_FILE)
-        shutil.copytree(folder, place, ignore=ignored, copy_function=_copy_file, dirs_exist_ok=True)
+        shutil.copytree(folder, target, ignore=ignored, copy_function=_copy_file, dirs_exist_ok=True)
     except OSError as error:
-        note(str(place), error.strerror or "not every file could be copied")
-    write_record(record, place)
+        note(str(target), error.strerror or "not every file could be copied")
+    write_record(record, target)
 
 
 def _copy_file(source: str, target: str) -> None:

@@ -134,17 +134,17 @@ def run_case(job: Job, record: Record, folder: Path, quiet: bool) -> Record | No
 
 
 def _measure(job: Job, folder: Path, quiet: bool) -> Verdict | None:
-    def place() -> Path:
+    def give_folder() -> Path:
         return folder
 
     if len(job.plans) > 1:
-        return gate_live(AskedGate(job.limits, job.force, job.plans, why=job.why), place, quiet)
+        return gate_live(AskedGate(job.limits, job.force, job.plans, why=job.why), give_folder, quiet)
     if job.shapes:
         from ortbench.features.sweep.job import measure_sweep
 
-        found = measure_sweep(job.shapes, job.slo, place, quiet=quiet)
+        found = measure_sweep(job.shapes, job.slo, give_folder, quiet=quiet)
     else:
-        found = measure(job.plans, place, quiet=quiet)
+        found = measure(job.plans, give_folder, quiet=quiet)
     if found.interrupted:
         return None
     stored = None if job.baseline is None else load_result(job.baseline)
@@ -197,14 +197,14 @@ def choose_jobs(found: Suite, jobs: Sequence[Job], part: str | None, only: Seque
 
 
 def run_suite(
-    found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: OutputOptions, runner: Runner | None = None
+    found: Suite, jobs: Sequence[Job], folder: Path, fresh: bool, wanted: OutputOptions, runner: Runner | None = None
 ) -> int:
     """Carry jobs of a suite out in its folder, write and show what they came to; the exit code. `BadInput` where the folder is
     something else's, or cannot be written."""
     check_wanted(wanted)
-    if any(job.baseline is not None and job.baseline.parent.resolve() == place.resolve() for job in jobs):
-        raise BadInput(f"--out {place}: is the baseline too, which would be overwritten; name another folder")
-    claim_folder(place, found.name, found.file.sha256, [case.id for case in found.cases])
+    if any(job.baseline is not None and job.baseline.parent.resolve() == folder.resolve() for job in jobs):
+        raise BadInput(f"--out {folder}: is the baseline too, which would be overwritten; name another folder")
+    claim_folder(folder, found.name, found.file.sha256, [case.id for case in found.cases])
     count = 0
 
     def tell(record: Record, was_done: bool) -> None:
@@ -214,10 +214,10 @@ def run_suite(
             print(visible(f"[{count}/{len(jobs)}] {record.line(was_done)}"), file=sys.stderr)
 
     signals.defer_signals()  # the summary is written whatever comes
-    records, interrupted = (runner or run_cases)(jobs, place, fresh, wanted.quiet, tell)
+    records, interrupted = (runner or run_cases)(jobs, folder, fresh, wanted.quiet, tell)
     if interrupted:
         complain(f"interrupted after {len(records)} of {len(jobs)} cases; the same command goes on")
-    return _conclude(found.name, records, place, wanted, interrupted)
+    return _conclude(found.name, records, folder, wanted, interrupted)
 
 
 def merge_shards(folders: Sequence[Path], out: Path, wanted: OutputOptions) -> int:
@@ -233,22 +233,22 @@ def merge_shards(folders: Sequence[Path], out: Path, wanted: OutputOptions) -> i
     return _conclude(name, records, out, wanted, interrupted=False)
 
 
-def _conclude(name: str, records: Sequence[Record], place: Path, wanted: OutputOptions, interrupted: bool) -> int:
+def _conclude(name: str, records: Sequence[Record], folder: Path, wanted: OutputOptions, interrupted: bool) -> int:
     code = (signals.exit_code() or INTERRUPTED) if interrupted else exit_code(records)
-    write_or_note(place / "summary.md", markdown(build(name, records)))
-    write_or_note(place / "summary.csv", csv(records))
-    data = {"suite": name, "exit_code": code, "folder": str(place), "cases": [plain(record) for record in records]}
+    write_or_note(folder / "summary.md", markdown(build(name, records)))
+    write_or_note(folder / "summary.csv", csv(records))
+    data = {"suite": name, "exit_code": code, "folder": str(folder), "cases": [plain(record) for record in records]}
     publish(
         wanted,
-        [build(name, records, str(place))],
+        [build(name, records, str(folder))],
         lambda: json_text(data),
-        publication=lambda: Publication(name, [_part(it, place) for it in records], verdicts_report(name, records)),
+        publication=lambda: Publication(name, [_part(it, folder) for it in records], verdicts_report(name, records)),
     )
     return code
 
 
-def _part(record: Record, place: Path) -> Part:
-    result, failure = load_result(place / record.id), None
+def _part(record: Record, folder: Path) -> Part:
+    result, failure = load_result(folder / record.id), None
     if record.outcome not in CONCLUDED:
         failure = Failure("case", record.reason or "", record.outcome == SKIPPED, record.seconds)
     elif result is None:
