@@ -188,7 +188,7 @@ def _command(arguments: list[str], cwd: str, environment: dict[str, str]) -> Non
     machine.take_place()
     if virtual.VARIABLE in environment:
         # Who looks at threads every 10 ms of real time sees by chance how often in a block of virtual time, or never.
-        client_pool.LockWatch.seen = lambda *_: None  # type: ignore[method-assign]
+        client_pool.LockWatch.count_waiting = lambda *_: None  # type: ignore[method-assign]
 
     vars(processes)["subprocess"] = SimpleNamespace(**{**vars(subprocess), "Popen": _started})
     sys.argv = ["ortbench", *arguments]

@@ -78,7 +78,7 @@ def different_stages(one: Result, other: Result) -> list[Difference]:
 
 
 def _kind(result: Result) -> str:
-    counted: str = part_of(result.kind, "analysis", "counted", lambda _: "")(result)
+    counted: str = part_of(result.kind, "analysis", "count_text", lambda _: "")(result)
     return kind_of(result.kind).noun + counted
 
 

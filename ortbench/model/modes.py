@@ -350,7 +350,7 @@ class Work:
         """How many samples of a metric a block of one sample gives at least; None where there is no saying."""
         return None
 
-    def shared(self, other: Work) -> Work:
+    def common_work(self, other: Work) -> Work:
         """What two of a kind have in common: of two chains the stages of one name."""
         return self
 
@@ -407,7 +407,7 @@ class Part:
         """What the worker needs to open it besides the inputs, as JSON-ready data."""
         return {"model": model, "target": target}
 
-    def sent(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+    def stage_requests(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         """What a request has of each of `models`."""
         return []
 

@@ -255,7 +255,7 @@ class Plan:
 
     def sent(self, request: dict[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
         """Each model that is opened, with what `worker_request` has of it."""
-        return [*zip(self.stages, self.part.sent(request), strict=True)] or [(self, request)]
+        return [*zip(self.stages, self.part.stage_requests(request), strict=True)] or [(self, request)]
 
 
 WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs

@@ -51,7 +51,7 @@ def test_one_engine_gives_as_many_runs_whatever_the_number_of_clients_and_where_
     found = burst([early, late], 4 * MS)
     assert [list(times) for times in found.of_clients] == [[MS], [MS]]
     assert found.throughput == pytest.approx(2000)
-    assert found.counted.each == [2, 2]
+    assert found.window.each == [2, 2]
 
 
 def test_latencies_are_in_the_order_in_which_inferences_ended() -> None:

@@ -51,7 +51,7 @@ def test_a_file_of_arrivals_begins_at_its_first_moment(tmp_path: Path) -> None:
     file.write_text("# s\n10.5\n\n11\n 12.5 \n")
     assert read_timestamps(str(file)) == [0.0, 0.5, 2.0]
     load = LoadPlan(arrivals=str(file))
-    assert (load.is_open, load.closed, load.point_s(2.0)) == (True, (), 2.0)
+    assert (load.is_open, load.client_counts, load.point_s(2.0)) == (True, (), 2.0)
     assert LoadPlan(arrivals=str(file), rate=(3.0,)).point_s(2.0) == 2.0
     assert LoadPlan(arrivals=str(file), duration_s=1.0).point_s(2.0) == 1.0
     found = settings(load, 7, 2.0)
@@ -77,6 +77,6 @@ def test_the_usual_clients_are_no_more_than_twice_the_cores() -> None:
     assert usual_concurrency(1) == (1, 2)
     assert usual_concurrency(3) == (1, 2, 4)
     assert usual_concurrency(64) == (1, 2, 4, 8)
-    assert LoadPlan(rate=(1.0,)).closed == ()
-    assert LoadPlan(rate=(1.0,), concurrency=(3,)).closed == (3,)
+    assert LoadPlan(rate=(1.0,)).client_counts == ()
+    assert LoadPlan(rate=(1.0,), concurrency=(3,)).client_counts == (3,)
     assert settings(LoadPlan(), 0, 2.0)["arrivals"] is None

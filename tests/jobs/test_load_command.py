@@ -350,7 +350,7 @@ def test_whether_clients_meet_an_slo(library: Path, tmp_path: Path, limit: str, 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
 def test_the_place_where_threads_wait_for_pythons_lock_is_found() -> None:
-    code = "from ortbench.features.load.worker.clients import waiting_place; print(*(waiting_place() or []))"
+    code = "from ortbench.features.load.worker.clients import gil_wait_point; print(*(gil_wait_point() or []))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     number, address = map(int, done.stdout.split())
     assert number > 0

@@ -48,20 +48,20 @@ def test_a_thread_waits_for_the_lock_where_its_place_says_so() -> None:
 def test_looks_are_counted_between_two_moments() -> None:
     start = time.perf_counter_ns()
     with LockWatch(os.getpid(), [threading.get_native_id()], [202, 0], seed=0) as watch:
-        while watch.seen(start, time.perf_counter_ns()) is None:
+        while watch.count_waiting(start, time.perf_counter_ns()) is None:
             time.sleep(0.001)
         end = time.perf_counter_ns()
-    waiting, looked = watch.seen(start, end) or (1, 0)
+    waiting, looked = watch.count_waiting(start, end) or (1, 0)
     assert looked > 0
     assert waiting == 0  # at address 0 nobody sleeps
-    assert watch.seen(0, 1) is None
+    assert watch.count_waiting(0, 1) is None
 
 
 @pytest.mark.parametrize("place", [None, [202, 0]])
 def test_nobody_looks_where_nothing_can_be_seen(place: list[int] | None) -> None:
     with LockWatch(2**30, [2**30], place, seed=0) as watch:
         pass
-    assert watch.seen(0, time.perf_counter_ns()) is None
+    assert watch.count_waiting(0, time.perf_counter_ns()) is None
 
 
 def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_on_forced_tokens_the_logits_are_those_of_a_plain_loop(
     folder, tokens = genai_folder(tmp_path / "model", name), ids(batch, PROMPT + COUNT - 1)
     model, loop, steps = made(folder, batch, shared, tokens=saved(tmp_path / "tokens.npy", tokens))
     assert loop.generated is not None
-    assert loop.generated.forced == COUNT - 1
+    assert loop.generated.forced_count == COUNT - 1
     last = np.zeros((batch, 1), np.int64)
     wanted = plain(MODELS[name](), tokens[:, :PROMPT], COUNT, np.hstack([tokens[:, PROMPT:], last]))
     for mode in LOOP_MODES:
@@ -152,8 +152,8 @@ def test_behind_a_context_the_tokens_are_those_of_one_long_prompt(
     file = saved(tmp_path / "tokens.npy", tokens if forced else tokens[:, :begun])
     model, loop, steps = made(folder, batch, shared, tokens=file, context=context, prompt_length=prompt)
     assert loop.generated is not None
-    assert loop.generated.forced == (COUNT - 1 if forced else 0)
-    assert loop.generated.described()["context"] == context
+    assert loop.generated.forced_count == (COUNT - 1 if forced else 0)
+    assert loop.generated.describe()["context"] == context
     assert loop.feeds[0]["input_ids"].shape == (batch, prompt)
     assert loop.feeds[1]["attention_mask"].shape == (batch, begun + 1)
     rest = np.hstack([tokens[:, begun:], np.zeros((batch, 1), np.int64)]) if forced else None
@@ -178,12 +178,12 @@ def test_tokens_of_a_file_are_the_prompt_and_what_is_forced(kind: str, tmp_path:
     path = saved(tmp_path / f"tokens.{kind}", tokens[0])
     _, loop, _ = made(folder, tokens=path)
     assert loop.generated is not None
-    assert loop.generated.forced == 2
+    assert loop.generated.forced_count == 2
     first = plain(gpt_like(), tokens, COUNT - 2)  # the first own token comes behind those of the file
     assert loop.generated.tokens[0, 2:].tolist() == first.tokens[0].tolist()[: COUNT - 2]
     _, alone, _ = made(folder, tokens=path, prompt_length=None)
     assert alone.generated is not None
-    assert (alone.generated.prompt, alone.generated.forced) == (PROMPT + 2, 0)
+    assert (alone.generated.prompt, alone.generated.forced_count) == (PROMPT + 2, 0)
 
 
 def test_a_mode_that_takes_the_wrong_token_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

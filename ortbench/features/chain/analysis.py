@@ -49,7 +49,7 @@ _MEASURED = ("session_ns", "first_inference_ns", "d2h_ns", "h2d_ns")
 
 def different_stages(one: Chain, other: Chain) -> list[tuple[str, str, str]]:
     """What makes two chains different ones, in words: stages, their models, what is fed back, links; what it is, and that of each."""
-    mine, theirs = (", ".join(map(_called, it["stages"])) for it in (one, other))
+    mine, theirs = (", ".join(map(_stage_text, it["stages"])) for it in (one, other))
     if mine != theirs:
         return [("stages", mine, theirs)]
     found = []
@@ -94,12 +94,12 @@ def _pairs(one: Chain, other: Chain) -> Iterator[tuple[ChainStage, ChainStage]]:
     return ((stage, others[stage["name"]]) for stage in one["stages"] if stage["name"] in others)
 
 
-def _called(stage: ChainStage) -> str:
+def _stage_text(stage: ChainStage) -> str:
     is_loop = stage["repeat"] > 1 or stage["feedback"]
     return f"{stage['name']} ×{stage['repeat']}" if is_loop else stage["name"]
 
 
-def counted(result: Result) -> str:
+def count_text(result: Result) -> str:
     return f" of {len(result.part['stages'])} stages"
 
 

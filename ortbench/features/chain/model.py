@@ -49,7 +49,7 @@ class ChainWork(WorkOfParts):
     def count(self) -> int:
         return len(self.stages)
 
-    def shared(self, other: Work) -> Work:
+    def common_work(self, other: Work) -> Work:
         return ChainWork(stages=tuple(name for name in self.stages if name in other.stages))
 
     def sessions(self) -> Iterator[tuple[str, dict[str, int]]]:

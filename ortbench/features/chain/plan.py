@@ -72,7 +72,7 @@ class Chain(Part):
     def request(self, model: str, target: dict[str, Any]) -> dict[str, Any]:
         return {"chain": asdict(self)}
 
-    def sent(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+    def stage_requests(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = request["chain"]["stages"]
         return found
 

@@ -29,9 +29,9 @@ from ortbench.toml.layers import Layer, SuiteFile, Tables, Value, Where, dotted,
 # Of a stage: what a loop's session and inputs have, but for what is said of the chain as a whole.
 _WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "strict-outputs", "steps", "optimized-model")
 OPTIONS = {
-    it.flag: it._replace(lists=None)
-    for it in options_of(Target, Inputs, Steps)
-    if it.is_taken_by("loop") and it.flag not in _WHOLE
+    option.flag: option._replace(lists=None)
+    for option in options_of(Target, Inputs, Steps)
+    if option.is_taken_by("loop") and option.flag not in _WHOLE
 }
 REPEAT, FEEDBACK = "repeat", "feedback"
 KEYS = ("name", "model", REPEAT, *OPTIONS)
@@ -97,12 +97,12 @@ class _Reader:
             )
         given = merged([defaults, self._tables.layer(table, where)], OPTIONS)
         count = self._repeat(table, where, given)
-        options = {flag: self._placed(flag, value) for flag, value in given.items()}
+        options = {flag: self._with_whole_paths(flag, value) for flag, value in given.items()}
         with self._file.blaming(places_of(given), (*where, "model")):
             target, inputs = target_of(options), build(Inputs, options)
             steps = replace(build(Steps, options), count=count)
             inputs = replace(inputs, seed=self._inputs.seed + number, rtol=self._inputs.rtol, atol=self._inputs.atol)
-            stage = Stage(name, str(model), target, inputs, steps, self._where(given, table, where))
+            stage = Stage(name, str(model), target, inputs, steps, self._locations(given, table, where))
             # What a loop has not is refused of any stage: one that is none is a loop of one step.
             check(Plan(stage.model, target, inputs, CHAIN_MODES, part=steps))
         return stage
@@ -113,26 +113,26 @@ class _Reader:
                 message = f"needs {REPEAT}, the number of steps in which an output is an input of the next one"
                 raise self._file.mistake(given[FEEDBACK].where, message)
             return 1
-        place = (*where, REPEAT)
+        key = (*where, REPEAT)
         if FEEDBACK not in given:
             raise self._file.mistake(
-                place, f'needs {FEEDBACK}, which says what a step hands to the next, such as {FEEDBACK} = "out=in"'
+                key, f'needs {FEEDBACK}, which says what a step hands to the next, such as {FEEDBACK} = "out=in"'
             )
-        with self._file.at(place):
+        with self._file.at(key):
             count = whole_of(table[REPEAT])
             if count < 1:
                 raise BadInput("a stage runs at least once")
         return count
 
-    def _placed(self, flag: str, value: Value) -> Any:
+    def _with_whole_paths(self, flag: str, value: Value) -> Any:
         if flag == "ep" and is_library(value.given):
             return str(self._base / value.given)
         return OPTIONS[flag].kind.with_paths(value.given, lambda path: str(self._base / path))
 
-    def _where(self, given: Mapping[str, Value], table: Mapping[str, Any], where: Where) -> dict[str, str]:
-        places = {"": where, **{flag: value.where for flag, value in given.items()}}
-        places |= {key: (*where, key) for key in ("model", REPEAT) if key in table}
-        return {key: self._file.place(place) for key, place in places.items()}
+    def _locations(self, given: Mapping[str, Value], table: Mapping[str, Any], where: Where) -> dict[str, str]:
+        keys = {"": where, **{flag: value.where for flag, value in given.items()}}
+        keys |= {key: (*where, key) for key in ("model", REPEAT) if key in table}
+        return {key: self._file.place(path) for key, path in keys.items()}
 
     # Links
 
@@ -146,14 +146,14 @@ class _Reader:
             twin = next((number for number, link in enumerate(links) if link.to == to), None)
             if twin is not None:
                 raise self._file.mistake((*where, "to"), f"{to} is linked already, by {dotted(('link', twin))}")
-            places = {key: self._file.place((*where, key)) for key in ("from", "to")}
-            links.append(Link(source, to, places))
+            locations = {key: self._file.place((*where, key)) for key in ("from", "to")}
+            links.append(Link(source, to, locations))
         return links
 
     def _end(self, table: Mapping[str, Any], key: str, where: Where, stages: Mapping[str, Stage]) -> End:
-        place = self._tables.needed(table, where, key, 'write it as "stage.tensor"')
+        own_key = self._tables.needed(table, where, key, 'write it as "stage.tensor"')
         text = self._tables.text(table, where, key)
-        with self._file.at(place):
+        with self._file.at(own_key):
             stage, dot, tensor = text.partition(".")
             if not dot or not stage or not tensor:
                 raise BadInput(f'{text!r}: write it as "stage.tensor"')

@@ -281,7 +281,7 @@ def _measure_once(
     judge: Any = (
         of_kind(asked.limits, plans)
         if of_kind
-        else LiveGate(asked.limits, plans[0].modes, in_turns, plans[0].work.shared(plans[-1].work))
+        else LiveGate(asked.limits, plans[0].modes, in_turns, plans[0].work.common_work(plans[-1].work))
     )
     check_inputs = None if asked.force else LiveGate.check_inputs
     # What is for itself, or a kind's limit is for, goes on as long as it is asked to.

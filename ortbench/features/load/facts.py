@@ -76,8 +76,8 @@ def kind_facts(result: Result) -> Iterator[Fact]:
     for mode in modes_of(result):
         yield from _mixing(result, mode)
         yield from _gil(result, mode)
-        yield from _saturated(result, mode)
-    yield from _stretched(result)
+        yield from _saturation(result, mode)
+    yield from _paced_inference(result)
     yield from _late(result)
     yield from _spinning(result)
 
@@ -127,7 +127,7 @@ def _peak(result: Result) -> Iterator[Fact]:
     if not best:
         told = {*claims.values()}
         may_be_more = UNKNOWN in told or any(
-            may_be_faster(times_over(found[base], it)) for mode, it in found.items() if mode != base
+            may_be_faster(times_over(found[base], case)) for mode, case in found.items() if mode != base
         )
         verdict = "noise" if NOISY in told else "open" if may_be_more else "none-more"
         yield Fact("peak", verdict, base, values, "", found[base].point)
@@ -167,10 +167,10 @@ def _mixing(result: Result, mode: str) -> Iterator[Fact]:
     cases = [*measured_cases(result, CONCURRENCY, mode), *measured_cases(result, RATE, mode)]
     names = (ALL_SHAPES, *result.part.get("shapes", ()))
     known = [
-        (it, name, case)
+        (ratio, name, case)
         for case in cases
         for name in names
-        if isinstance(it := case.metrics.get(f"{MIXING}.{name}"), Value)
+        if isinstance(ratio := case.metrics.get(f"{MIXING}.{name}"), Value)
     ]
     if not known:
         return
@@ -201,7 +201,7 @@ def _gil(result: Result, mode: str) -> Iterator[Fact]:
 # Open loops
 
 
-def _stretched(result: Result) -> Iterator[Fact]:
+def _paced_inference(result: Result) -> Iterator[Fact]:
     """How much longer an inference takes at the lowest rate than back to back; not where chance or noise of the machine may have made it.
 
     At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
@@ -221,7 +221,7 @@ def _stretched(result: Result) -> Iterator[Fact]:
             yield Fact("paced", "slower", mode, values, "", cases[0].point)
 
 
-def _saturated(result: Result, mode: str) -> Iterator[Fact]:
+def _saturation(result: Result, mode: str) -> Iterator[Fact]:
     """The rates that saturate the workers, from the highest down: at a rate below one that is served it is the machine's doing."""
     cases = [*takewhile(is_full, reversed(measured_cases(result, RATE, mode)))][::-1]
     if cases:

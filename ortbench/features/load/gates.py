@@ -150,7 +150,7 @@ class LiveLoadGate(Gate):
         self._ratio_tests: dict[Key, RatioTest] = {}
         if limits.max_regression is not None:
             most = 1 + limits.max_regression
-            self._ratio_tests = {key: _ratio_test(key, most) for key in _compared(points, limits)}
+            self._ratio_tests = {key: _ratio_test(key, most) for key in _compared_keys(points, limits)}
         self._has_rates = any(point.kind == RATE.name for _, point in points)
         super().__init__(limits, [*self._ratio_tests.values()])
 
@@ -162,7 +162,7 @@ class LiveLoadGate(Gate):
 
     def add(
         self,
-        side: int,
+        configuration: int,
         mode: str,
         phase: str,
         round: int,
@@ -171,7 +171,7 @@ class LiveLoadGate(Gate):
     ) -> None:
         for key, ratio_test in self._tests_of_point(mode, point):
             if phase == block_figure_of(key.figure):
-                self._sequential.add(side, mode, ratio_test.over.phase, round, _costs(key, samples))
+                self._sequential.add(configuration, mode, ratio_test.over.phase, round, _costs(key, samples))
 
     def _tests_of_point(self, mode: str, point: tuple[str, float] | None) -> Iterator[tuple[Key, RatioTest]]:
         assert point is not None
@@ -226,10 +226,10 @@ def live_plans(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_
     """The plans of a live gate under load, none without ``--load``; `BadInput` for options that a load has not, or that exclude each
     other."""
     if UNDER_LOAD.flag not in given:
-        for it in options_of(LoadPlan):
-            if it.panel == LOAD and it.flag in given:
+        for option in options_of(LoadPlan):
+            if option.panel == LOAD and option.flag in given:
                 reason = f"is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'"
-                raise BadInput(f"{it.name} {reason}", it.name)
+                raise BadInput(f"{option.name} {reason}", option.name)
         return ()
     if given.get("why"):
         raise BadInput("--why explains single inferences, not a load", "--why")
@@ -238,8 +238,8 @@ def live_plans(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_
     refuse_others(KIND.key, given)
     plan = load_of(given["model"], given, typed, limits.needed(), is_live=True)
     plans = (plan, baseline_of(plan, given)) if is_in_turns else (plan,)
-    for side in plans:
-        check(side)
+    for plan in plans:
+        check(plan)
     check_live(limits, plans)
     return plans
 
@@ -250,7 +250,7 @@ def check_live(limits: Limits, plans: Sequence[Plan]) -> None:
     if limits.of_memory:
         raise BadInput("limits of memory are for single inferences: gate memory without --load")
     refuse_limits(KIND.key, limits)
-    if limits.min_speedup and not load.closed:
+    if limits.min_speedup and not load.client_counts:
         raise BadInput("--min-speedup compares throughput by clients: give a --concurrency too", "--min-speedup")
     if len(plans) > 1 and load.rate == AUTO:
         raise BadInput("--rate auto: candidate and baseline are compared at the same rates: give the rates", "--rate")
@@ -265,7 +265,7 @@ def planned_points(plan: Plan) -> list[tuple[str, LoadPoint]]:
     """The modes and load points that a load has, as far as they are known before: a search comes upon its rates."""
     load = load_in(plan)
     points = [
-        *(LoadPoint(CONCURRENCY.name, it) for it in load.closed),
+        *(LoadPoint(CONCURRENCY.name, it) for it in load.client_counts),
         *(LoadPoint(RATE.name, it) for it in load.rates),
     ]
     return [(mode, it) for mode in plan.modes for it in points]
@@ -280,13 +280,13 @@ def _point(axis: str, value: float) -> Point:
     return ((axis, int(value) if axis == CONCURRENCY.name else value),)
 
 
-def _compared(places: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[Key]:
+def _compared_keys(load_points: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[Key]:
     """What is compared with the baseline, each once; `BadInput` for a metric of no load point."""
     found: dict[Key, None] = {}
     for metric in limits.metrics or (None,):
         own = []
-        for mode, place in places:
-            point = _point(*place)
+        for mode, load_point in load_points:
+            point = _point(*load_point)
             if metric is None:
                 own += [Key(mode, point, it) for it in KIND.view(dict(point)).gated if limits.covers(mode)]
             elif metric.mode == mode or (metric.mode is None and limits.covers(mode)):
@@ -297,7 +297,7 @@ def _compared(places: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[K
                 raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
             refuse_statistic(metric, KIND.key)
         if metric is not None and not own:
-            there = dict.fromkeys(point_text(_point(*place)) for _, place in places)
+            there = dict.fromkeys(point_text(_point(*load_point)) for _, load_point in load_points)
             reason = f"no such load point is to be measured; there are {', '.join(there) or 'none'}"
             raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
         found.update(dict.fromkeys(own))  # two metrics can mean one figure
@@ -306,7 +306,7 @@ def _compared(places: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[K
 
 def _ratio_test(key: Key, most: float) -> RatioTest:
     name, figure = check_name(key), ".".join(filter(None, key.figure))
-    over, under = (Stream(side, key.mode, name, "median") for side in (CANDIDATE, BASELINE))
+    over, under = (Stream(configuration, key.mode, name, "median") for configuration in (CANDIDATE, BASELINE))
     slower = ", as time per inference" if key.figure.metric == THROUGHPUT else ""
     what = f"{name}{slower}, candidate to baseline"
     return RatioTest(name, over, under, most, True, what, metric=figure, mode=key.mode, point=key.point)

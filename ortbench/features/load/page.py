@@ -40,15 +40,15 @@ class _Curve(NamedTuple):
 
     def rings(self, stat: str) -> tuple[model.Ring, ...]:
         tip = f"{self.name}: the knee, {self.knee:g} clients" if self.knee else ""
-        at_knee = (case for case in self.points if _place(case) == self.knee)
-        return tuple(model.Ring(_place(case), _height(case, stat), tip) for case in at_knee)
+        at_knee = (case for case in self.points if _point_value(case) == self.knee)
+        return tuple(model.Ring(_point_value(case), _height(case, stat), tip) for case in at_knee)
 
     def line(self, stat: str) -> model.Line:
         """Of throughput with its intervals, or of a statistic of the latency, with open marks where the queue grew all the time."""
-        points = tuple((_place(case), _height(case, stat)) for case in self.points)
+        points = tuple((_point_value(case), _height(case, stat)) for case in self.points)
         if stat == THROUGHPUT:
             ends = ((case, interval(case, THROUGHPUT)) for case in self.points)
-            intervals = tuple((_place(case), *inside) for case, inside in ends if inside is not None)
+            intervals = tuple((_point_value(case), *inside) for case, inside in ends if inside is not None)
             return model.Line(self.name, self.look, points, self.most, intervals=intervals, rings=self.rings(stat))
         hollow = tuple(point for point, case in zip(points, self.points, strict=True) if is_full(case))
         return model.Line(self.name, self.look, points, self.ends(stat), hollow=hollow, rings=self.rings(stat))
@@ -60,12 +60,13 @@ class _Curve(NamedTuple):
 
     def ends(self, stat: str) -> str:
         first, last = (
-            f"{units.duration(figure(it, stat))} {load_point_of(it).phrase}" for it in (self.points[0], self.points[-1])
+            f"{units.duration(figure(case, stat))} {load_point_of(case).phrase}"
+            for case in (self.points[0], self.points[-1])
         )
         return f"{self.name}: {stat} {first} to {last}"
 
 
-def _place(case: Case) -> float:
+def _point_value(case: Case) -> float:
     return load_point_of(case).value
 
 
@@ -127,7 +128,7 @@ def by_clients(results: Sequence[Result], names: Sequence[str]) -> model.Chart |
         return None
     slo = _slo_of(results)
     stat = _statistic(curves, slo)
-    counts = sorted({_place(case) for it in curves for case in it.points})
+    counts = sorted({_point_value(case) for it in curves for case in it.points})
     ticks = tuple((count, f"{count:g}") for count in counts)
     rates, tails = (tuple(it.line(of) for it in curves) for of in (THROUGHPUT, stat))
     above = model.Panel(rates, model.Axis("sizes", ticks=ticks), "{:g}".format, INFERENCES)
@@ -149,15 +150,15 @@ def by_rate(results: Sequence[Result], names: Sequence[str]) -> model.Chart | No
     slo = _slo_of(results)
     stat = _statistic(curves, slo)
     lines, uprights = [], []
-    for it in curves:
+    for curve in curves:
         if stat != P50:
-            medians = tuple((_place(case), max(latency_of(case).median, 1)) for case in it.points)
-            lines.append(model.Line("p50", it.look._replace(marker="", thin=True), medians))
-        lines.append(it.line(stat))
-        if it.found is not None:  # the highest rate that meets the SLO
-            rate, beyond = it.found["rate"], it.found["violated_from"]
-            tip = f"{it.name}: {slo_text(slo)} up to {rate_asked(rate)} requests/s"
-            uprights.append(model.Upright(rate, it.look.colour, tip, None if beyond is None else (rate, beyond)))
+            medians = tuple((_point_value(case), max(latency_of(case).median, 1)) for case in curve.points)
+            lines.append(model.Line("p50", curve.look._replace(marker="", thin=True), medians))
+        lines.append(curve.line(stat))
+        if curve.found is not None:  # the highest rate that meets the SLO
+            rate, beyond = curve.found["rate"], curve.found["violated_from"]
+            tip = f"{curve.name}: {slo_text(slo)} up to {rate_asked(rate)} requests/s"
+            uprights.append(model.Upright(rate, curve.look.colour, tip, None if beyond is None else (rate, beyond)))
     axis, name = model.Axis("rates", "requests/s"), f"{stat} of latency"
     panel = model.Panel(tuple(lines), axis, name=name, limits=_limits(slo, stat), uprights=tuple(uprights))
     return model.Chart(

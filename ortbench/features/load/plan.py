@@ -48,8 +48,8 @@ def parse_concurrency(text: str, option: str) -> tuple[int, ...]:
     parts = [it.strip() for it in text.split(",")]
     if not all(re.fullmatch(r"\d{1,6}", it, re.ASCII) for it in parts):
         raise BadInput(f"{option} {text!r}: write whole numbers, such as 1,2,4,8", option)
-    for it in parts:
-        _check_count(int(it), option, "clients")
+    for part in parts:
+        _check_count(int(part), option, "clients")
     return tuple(sorted({*map(int, parts)}))
 
 
@@ -82,7 +82,7 @@ def _arrivals(value: str, option: str) -> None:
     check_readable(value, option)
 
 
-def _listed(value: Any, option: str) -> str:
+def _join_numbers(value: Any, option: str) -> str:
     """Numbers of a suite as a command line gives them."""
     values = value if isinstance(value, list) else [value]
     if not values or any(isinstance(it, bool) or not isinstance(it, (int, float, str)) for it in values):
@@ -111,11 +111,11 @@ class LoadPlan(Part):
 
     concurrency: tuple[int, ...] | None = _put(
         "concurrency", "N,N,...", "Measure with N clients, each running one inference after another.",
-        kind=TEXT._replace(example="[1, 2, 4]", data=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), common=("load",), shown="1,2,4,8, at most twice the cores, without --rate",
+        kind=TEXT._replace(example="[1, 2, 4]", data=_join_numbers, parse=parse_concurrency, python="int | str | Sequence[int]"), common=("load",), shown="1,2,4,8, at most twice the cores, without --rate",
     )  # fmt: skip
     rate: tuple[float, ...] | str | None = _put(
         "rate", "R,R,.../auto", "Measure at R requests per second; auto: the highest R that meets --slo.",
-        kind=TEXT._replace(example='[10, 20.5] or "auto"', data=_listed, parse=parse_rate, python="float | str | Sequence[float]"), common=("load",),
+        kind=TEXT._replace(example='[10, 20.5] or "auto"', data=_join_numbers, parse=parse_rate, python="float | str | Sequence[float]"), common=("load",),
     )  # fmt: skip
     arrivals: str = _put(
         "arrivals", "KIND/FILE", "Space requests as poisson, uniform, or a file of timestamps (s).",
@@ -147,7 +147,7 @@ class LoadPlan(Part):
         return None if self.arrivals in ARRIVALS else self.arrivals
 
     @property
-    def closed(self) -> tuple[int, ...]:
+    def client_counts(self) -> tuple[int, ...]:
         if self.concurrency is None and not self.is_open:
             return usual_concurrency(
                 len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -231,14 +231,14 @@ def load_of(
     given = {flag: value for flag, value in given.items() if flag != "duration"}
     mixing = "shape-order" if "shape-order" in given else list_in(given)
 
-    def planned(side: RawOptions) -> Plan:
-        plan = plan_of(model, side, command, needed, LOAD_MODES)
-        if needed or side.get("mode"):
+    def make_plan(options: RawOptions) -> Plan:
+        plan = plan_of(model, options, command, needed, LOAD_MODES)
+        if needed or options.get("mode"):
             return plan
         is_known = SHORT_NAMES.get(plan.target.ep, plan.target.ep) == CPU_EP  # where modes hardly differ
         return replace(plan, modes=(CPU,) if is_known else plan.modes, on_host=(CPU,))
 
-    plan = plan_stream("load", given, planned, _MAX_SHAPES) if mixing else planned(given)
+    plan = plan_stream("load", given, make_plan, _MAX_SHAPES) if mixing else make_plan(given)
     return replace(plan, part=part)
 
 

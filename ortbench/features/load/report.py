@@ -103,16 +103,16 @@ def _slo_cell(result: Result, case: Case) -> str:
         higher = (it for it in measured_cases(result, RATE, case.mode) if load_point_of(it).value > float(rate))
         verdict = "passed" if any(it.checks.get("slo") == {"verdict": "passed"} for it in higher) else verdict
     cell = _MET[verdict]
-    return _doubted(result, cell) if verdict == "failed" else cell
+    return _add_doubt(result, cell) if verdict == "failed" else cell
 
 
 def _delay_cell(result: Result, case: Case) -> str:
     if (delay := case.stats(QUEUE_DELAY)) is None:
         return model.NOTHING
-    return _doubted(result, SATURATED) if is_full(case) else units.duration(delay.mean)
+    return _add_doubt(result, SATURATED) if is_full(case) else units.duration(delay.mean)
 
 
-def _doubted(result: Result, cell: str) -> str:
+def _add_doubt(result: Result, cell: str) -> str:
     """That an SLO is violated, or workers are saturated, with the doubt that findings have of it, which the facts have too."""
     return f"{cell}{model.DOUBTED if is_busy(result) else ''}"
 
@@ -135,7 +135,10 @@ def shape_table(result: Result) -> model.Table:
     names = result.part.get("shapes", ())
     points = [it for kind in (CONCURRENCY, RATE) for it in measured_cases(result, kind) if _is_shown(result, it)]
     cases = points if names else []
-    most = {name: max((it.p99 for case in cases if (it := case.stats(f"{MIXED}.{name}"))), default=0) for name in names}
+    most = {
+        name: max((stats.p99 for case in cases if (stats := case.stats(f"{MIXED}.{name}"))), default=0)
+        for name in names
+    }
     slowest = sorted(names, key=lambda name: -most[name])[:_MOST_SHAPES]
     shown = [*(it for it in names if it in slowest), ALL_SHAPES]
     in_mix = {name: LATENCY if name == ALL_SHAPES else f"{MIXED}.{name}" for name in shown}
@@ -171,17 +174,17 @@ def build(result: Result, folder: str | None = None) -> model.Report:
     tables = load_tables(result)
     parts: list[Sequence[model.Block]] = [titled(table) if len(tables) > 1 else [table] for table in tables]
     further = on_page([*cost_parts(result), *placement_parts(result)])
-    return measured_report("ortbench load", result, parts, level_failures(result), further, folder)
+    return measured_report("ortbench load", result, parts, point_failures(result), further, folder)
 
 
-def level_failures(result: Result) -> list[model.Note]:
+def point_failures(result: Result) -> list[model.Note]:
     """Why modes and load points have no figures, or none that count."""
     modes = {case.mode for case in result.at_point() if case.status != OK}
     found = not_measured(replace(result, cases=result.at_point()))
-    for it in failed_cases(result):
-        if it.mode not in modes:
-            sign = ("?", model.UNCLEAR) if it.status == NOT_MEASURED else ("✗", model.BAD)
-            text = f"{it.mode} {load_point_of(it).phrase} {it.status.replace('_', ' ')}: {it.reason}"
+    for case in failed_cases(result):
+        if case.mode not in modes:
+            sign = ("?", model.UNCLEAR) if case.status == NOT_MEASURED else ("✗", model.BAD)
+            text = f"{case.mode} {load_point_of(case).phrase} {case.status.replace('_', ' ')}: {case.reason}"
             found.append(model.Note(text, *sign))
     return found
 

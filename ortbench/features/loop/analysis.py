@@ -184,17 +184,17 @@ def rounds_that_jump(case: Case, first: bool, jump: Jump) -> dict[int, bool]:
 
 @lru_cache(maxsize=64)
 def _jumps(medians: tuple[int, ...]) -> list[Jump]:
-    n, places = len(medians), list[int]()
-    level = _level(medians, (n - 1) / 2, _slope(medians, max(1, n // 6)))
+    n, positions = len(medians), list[int]()
+    flat = _without_slope(medians, (n - 1) / 2, _slope(medians, max(1, n // 6)))
     stretches = [(0, n)]
     while stretches:
         begin, end = stretches.pop()
-        if (at := _split(level[begin:end])) is not None:
+        if (at := _split(flat[begin:end])) is not None:
             stretches += [(begin, begin + at), (begin + at, end)]
             if _jump(medians, begin, begin + at, end).size.is_jump:
-                places.append(begin + at)
-    places.sort()
-    found = [_jump(medians, *it) for it in zip([0, *places], places, [*places[1:], n], strict=False)]
+                positions.append(begin + at)
+    positions.sort()
+    found = [_jump(medians, *it) for it in zip([0, *positions], positions, [*positions[1:], n], strict=False)]
     # What bends is no jump, nor is what the slope of a few steps makes one.
     return [it for it in found if it.size.is_jump and _is_seen(medians, it)]
 
@@ -203,21 +203,21 @@ def _split(values: Sequence[float]) -> int | None:
     """The place where what is before differs most from what follows, by Mann's and Whitney's statistic; None where nothing does."""
     n, order = len(values), sorted(values)
     most = math.sqrt(0.75 * n * n / (n + 1))  # where all of the one half are greater than all of the other
-    greatest, place, ranks = min(_CERTAIN, 0.95 * most), None, 0.0
+    greatest, position, ranks = min(_CERTAIN, 0.95 * most), None, 0.0
     for at, value in enumerate(values, 1):
         ranks += (bisect_left(order, value) + bisect_right(order, value) + 1) / 2
         if _FEWEST <= at <= n - _FEWEST:
             deviation = abs(ranks - at * (n + 1) / 2) / math.sqrt(at * (n - at) * (n + 1) / 12)
             if deviation > greatest:
-                greatest, place = deviation, at
-    return None if place is None else _exact(values, place)
+                greatest, position = deviation, at
+    return None if position is None else _exact(values, position)
 
 
-def _exact(values: Sequence[float], place: int) -> int:
+def _exact(values: Sequence[float], position: int) -> int:
     """The place near by that leaves most figures on the side whose level they are nearer to."""
-    before, after = median(values[max(0, place - _AROUND) : place]), median(values[place : place + _AROUND])
-    begin = place - _FEWEST
-    is_new = [abs(it - after) < abs(it - before) for it in values[begin : place + _FEWEST]]
+    before, after = median(values[max(0, position - _AROUND) : position]), median(values[position : position + _AROUND])
+    begin = position - _FEWEST
+    is_new = [abs(it - after) < abs(it - before) for it in values[begin : position + _FEWEST]]
     exact = begin + max(range(len(is_new) + 1), key=lambda it: is_new[it:].count(True) + is_new[:it].count(False))
     return min(max(exact, _FEWEST), len(values) - _FEWEST)
 
@@ -236,8 +236,8 @@ def _is_seen(medians: tuple[int, ...], jump: Jump) -> bool:
 def _jump(medians: Sequence[int], begin: int, at: int, end: int) -> Jump:
     """What is between the steps on either side of a place, by the slope that they have."""
     before, after = medians[max(begin, at - _AROUND) : at], medians[at : min(end, at + _AROUND)]
-    each = sum(_slope(side, max(1, len(side) // 2)) for side in (before, after)) / 2
-    old, new = _level(before, len(before), each), _level(after, 0, each)
+    each = sum(_slope(part, max(1, len(part) // 2)) for part in (before, after)) / 2
+    old, new = _without_slope(before, len(before), each), _without_slope(after, 0, each)
     return Jump(at, median(old), median(new), shift(old, new), each)
 
 
@@ -246,7 +246,7 @@ def _slope(values: Sequence[float], apart: int) -> float:
     return median((after - before) / apart for before, after in zip(values, values[apart:], strict=False))
 
 
-def _level(values: Sequence[float], at: float, each: float) -> list[float]:
+def _without_slope(values: Sequence[float], at: float, each: float) -> list[float]:
     """What steps would take at a place."""
     return [max(value - each * (number - at), 1.0) for number, value in enumerate(values)]
 
@@ -260,7 +260,7 @@ def _is_alike(loop: Sequence[float], jump: Jump) -> bool:
 def _ratio(loop: Sequence[float], jump: Jump) -> float:
     """How many times as long one loop's steps take from a place on as before it, without their slope."""
     before, after = loop[max(0, jump.step - _AROUND) : jump.step], loop[jump.step : jump.step + _AROUND]
-    return median(_level(after, 0, jump.each)) / median(_level(before, len(before), jump.each))
+    return median(_without_slope(after, 0, jump.each)) / median(_without_slope(before, len(before), jump.each))
 
 
 def depth_of(made: Generation, step: int) -> int:
@@ -281,7 +281,7 @@ def generation_of(result: Result) -> Generation | None:
     return found
 
 
-def counted(result: Result) -> str:
+def count_text(result: Result) -> str:
     return f" of {result.part['steps']} steps"
 
 

@@ -45,7 +45,7 @@ def _own_facts(result: Result) -> Iterator[Fact]:
         values: Values = {"rate": Quantity(rate, "steps/s"), "latency": latency(case)}
         yield Fact("steps", "known", case.mode, values, lever(result))
     yield from speedup_facts(result)
-    yield from _shared(result)
+    yield from _one_buffer(result)
     if made is None:
         yield from _beside_state(result)
     yield from _jumps(result)
@@ -108,13 +108,21 @@ def _jumps(result: Result) -> Iterator[Fact]:
     greatest = max(
         ((max(it.size.ratio, 1 / it.size.ratio), at) for at, (_, it) in enumerate(found)), default=(0.0, -1)
     )[1]
-    for at, (case, it) in enumerate(found):
-        step = it.step if made is None else depth_of(made, it.step)
-        size = Quantity(it.size.ratio, "×", None if it.size.ci95 is None else (it.size.ci95[0], it.size.ci95[1]))
+    for at, (case, jump) in enumerate(found):
+        step = jump.step if made is None else depth_of(made, jump.step)
+        size = Quantity(
+            jump.size.ratio, "×", None if jump.size.ci95 is None else (jump.size.ci95[0], jump.size.ci95[1])
+        )
         at_what = "step" if made is None else "depth"
-        values: Values = {"before": ns(it.before), "after": ns(it.after), "ratio": size, "at": at_what, "step": step}
-        verdict = "longer" if it.after > it.before else "shorter"
-        after = (both_steps(result, it.step) or "ortbench explain jump") if at == greatest else ""
+        values: Values = {
+            "before": ns(jump.before),
+            "after": ns(jump.after),
+            "ratio": size,
+            "at": at_what,
+            "step": step,
+        }
+        verdict = "longer" if jump.after > jump.before else "shorter"
+        after = (both_steps(result, jump.step) or "ortbench explain jump") if at == greatest else ""
         yield Fact("jump", verdict, case.mode, values, after)
 
 
@@ -127,7 +135,7 @@ def _is_certain(result: Result, case: Case, jump: Jump) -> bool:
     return supports_within(result, case, max(low, 1 / high), shown)
 
 
-def _shared(result: Result) -> Iterator[Fact]:
+def _one_buffer(result: Result) -> Iterator[Fact]:
     """What one buffer for past and present brings over two in turns."""
     case, other = result.case(SHARED.name), result.case(mode_of(SHARED.name).like)
     if case is not None and other is not None and (found := over(other, case)) is not None:

@@ -52,9 +52,12 @@ def copied_per_step(there: int | list[int] | None, back: int | list[int] | None,
     """What a step copies both ways, bytes or a list by step; without the `first` one where that has a shape of its own."""
     if there is None or back is None:
         return NOTHING
-    sides = [[value] if isinstance(value, int) else value for value in (there, back)]
-    count = max(map(len, sides))
-    both = [sum(side[number % len(side)] for side in sides) for number in range(first and count > 1, count)]
+    directions = [[value] if isinstance(value, int) else value for value in (there, back)]
+    count = max(map(len, directions))
+    both = [
+        sum(direction[number % len(direction)] for direction in directions)
+        for number in range(first and count > 1, count)
+    ]
     least, most = (units.size(it) if it else "0" for it in (min(both), max(both)))
     return least if least == most else f"{least} to {most}"
 

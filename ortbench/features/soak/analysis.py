@@ -80,34 +80,34 @@ def growth(readings: Readings, tolerance: float = TOLERANCE) -> Growth | None:
     end = median(y for _, y in points[-max(3, n // _BATCHES) :])
     grew = end - first[1]
 
-    def since(bound: float) -> int:
+    def inferences_until(bound: float) -> int:
         """Inferences from which on there was no more than that below what there is in the end."""
         at = max((at for at, (_, y) in enumerate(points, 1) if end - y > bound), default=0)
         return round(points[min(at, n - 1)][0])
 
-    until = since(enough)
+    until = inferences_until(enough)
 
-    def found(verdict: str, of: _Fit = fit) -> Growth:
+    def conclude(verdict: str, of: _Fit = fit) -> Growth:
         high = max(of.high, tolerance / count)  # less than that cannot be told from none
         ends = of.low * PER, high * PER
-        settled = {STEADY: until, NONE: since(_REST * grew) if grew > _SOME * tolerance else 0}
+        settled = {STEADY: until, NONE: inferences_until(_REST * grew) if grew > _SOME * tolerance else 0}
         return Growth(verdict, of.slope * PER, ends, grew, settled.get(verdict, 0))
 
     if fit.low > 0 and fit.slope * count * (1 - start) > enough:
         if tail.high < min(middle.slope * _SLOWER, grew / count):
-            return found(UNCLEAR, tail)
+            return conclude(UNCLEAR, tail)
         if _largest_step(points) > _ONE_STEP:
-            return found(UNCLEAR)
-        return found(GROWS)
+            return conclude(UNCLEAR)
+        return conclude(GROWS)
     if grew > enough and until > points[n * 2 // 3][0]:
-        return found(UNCLEAR, tail)
+        return conclude(UNCLEAR, tail)
     if fit.high * count > max(2 * enough, _QUIET * readings[-1][1]):
-        return found(UNCLEAR)
+        return conclude(UNCLEAR)
     if (
-        grew > tolerance and since(_REST * grew) > points[n * 2 // 3][0]
+        grew > tolerance and inferences_until(_REST * grew) > points[n * 2 // 3][0]
     ):  # no less than it goes down again, and no less than a leak
-        return found(UNCLEAR, tail)
-    return found(STEADY if grew > enough else NONE)
+        return conclude(UNCLEAR, tail)
+    return conclude(STEADY if grew > enough else NONE)
 
 
 @dataclass(frozen=True)
@@ -212,17 +212,17 @@ def _after_transient(points: Readings) -> tuple[float, _Fit]:
 
 def _largest_step(points: Readings) -> float:
     """The share of the growth in the last two thirds that came between two of a dozen neighbours."""
-    levels = [y for _, y in _means(points[len(points) // 3 :], 12)]
-    whole = levels[-1] - levels[0]
-    return max(b - a for a, b in pairwise(levels)) / whole if whole > 0 else 1.0
+    means = [y for _, y in _means(points[len(points) // 3 :], 12)]
+    whole = means[-1] - means[0]
+    return max(b - a for a, b in pairwise(means)) / whole if whole > 0 else 1.0
 
 
 def put_figures(case: Case, soak: Soak) -> None:
-    for it in trends_of(soak):
-        if it.growth is not None:
-            case.set_metric(it.metric, it.growth.slope, it.growth.ci95, derived=True)
-        if it.is_memory:
-            case.set_metric(HELD[it.metric], it.points[-1][1], derived=True)
+    for trend in trends_of(soak):
+        if trend.growth is not None:
+            case.set_metric(trend.metric, trend.growth.slope, trend.growth.ci95, derived=True)
+        if trend.is_memory:
+            case.set_metric(HELD[trend.metric], trend.points[-1][1], derived=True)
 
 
 _EACH = 20  # inferences of a shape on average, from which on surely none of the shapes that come at random is missing

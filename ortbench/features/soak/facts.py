@@ -18,28 +18,28 @@ _TIMES_LONGER = 4  # times as long as a soak that cannot tell
 def kind_facts(result: Result) -> Iterator[Fact]:
     """A fact for memory, and for what is counted where it grows."""
     soak: Soak = result.part
-    for it in trends_of(soak):
-        if not it.is_memory and it.verdict != GROWS:
+    for trend in trends_of(soak):
+        if not trend.is_memory and trend.verdict != GROWS:
             continue
-        unit = "B" if it.is_memory else "1"
-        (_, first), (count, last) = it.points[0], it.points[-1]
+        unit = "B" if trend.is_memory else "1"
+        (_, first), (count, last) = trend.points[0], trend.points[-1]
         values: Values = {
-            "what": it.title, "start": Quantity(first, unit), "end": Quantity(last, unit), "inferences": f"{count:,.0f}",
+            "what": trend.title, "start": Quantity(first, unit), "end": Quantity(last, unit), "inferences": f"{count:,.0f}",
         }  # fmt: skip
-        if (found := it.growth) is not None:
+        if (found := trend.growth) is not None:
             values |= {
                 "each": Quantity(found.slope, unit, found.ci95), "least": Quantity(found.ci95[1], unit), "until": f"{found.until:,}",
             }  # fmt: skip
-        verdict = "open" if it.growth is None or it.verdict == UNCLEAR else it.verdict
-        yield Fact("growth", verdict, result.cases[0].mode, values, _next(result, it))
+        verdict = "open" if trend.growth is None or trend.verdict == UNCLEAR else trend.verdict
+        yield Fact("growth", verdict, result.cases[0].mode, values, _next(result, trend))
 
 
-def _next(result: Result, it: Trend) -> str:
+def _next(result: Result, trend: Trend) -> str:
     """Soak longer, or try smaller arenas where shapes make them grow."""
     stopped = result.stopped
-    if it.verdict == UNCLEAR and stopped is not None and stopped["reason"] in ("iterations", "duration"):
+    if trend.verdict == UNCLEAR and stopped is not None and stopped["reason"] in ("iterations", "duration"):
         return again(result, f"--{stopped['reason']}", f"{_TIMES_LONGER * stopped['value']:g}")
-    if it.verdict not in (GROWS, STEADY) or not it.is_memory or not result.part["shapes"]:
+    if trend.verdict not in (GROWS, STEADY) or not trend.is_memory or not result.part["shapes"]:
         return ""
     return "" if any("--try" in word for word in result.command) else again(result, "--try", "arena")
 
@@ -48,10 +48,15 @@ def several_facts(result: Result, name: str) -> list[Fact]:
     """What a soak beside others ends with."""
     found = []
     mode = next((case.mode for case in result.cases), "")
-    for it in trends_of(result.part):
-        if it.is_memory and it.growth is not None and it.verdict == GROWS:
-            each = Quantity(it.growth.slope, "B", it.growth.ci95)
-            values: Values = {"configuration": name, "what": it.title, "end": bytes_of(it.points[-1][1]), "each": each}
+    for trend in trends_of(result.part):
+        if trend.is_memory and trend.growth is not None and trend.verdict == GROWS:
+            each = Quantity(trend.growth.slope, "B", trend.growth.ci95)
+            values: Values = {
+                "configuration": name,
+                "what": trend.title,
+                "end": bytes_of(trend.points[-1][1]),
+                "each": each,
+            }
             found.append(Fact("ends-with", "grows", mode, values))
     return found
 

@@ -17,13 +17,13 @@ def checks(result: Result, limits: Limits) -> Iterator[Check]:
     most = limits.own.get("max-growth")
     if most is None:
         return
-    for it in trends_of(result.part):
-        if not it.is_memory:
+    for trend in trends_of(result.part):
+        if not trend.is_memory:
             continue
-        low, high = (0.0, 0.0) if it.growth is None else it.growth.ci95
+        low, high = (0.0, 0.0) if trend.growth is None else trend.growth.ci95
         verdict = {True: PASSED, False: FAILED, None: UNCLEAR}[at_most((low, high), most)]
-        if it.verdict == CANNOT_TELL and verdict == PASSED:
+        if trend.verdict == CANNOT_TELL and verdict == PASSED:
             verdict = UNCLEAR
-        values: Values = {"what": it.title, "growth": it.text, "most": bytes_of(most)}
+        values: Values = {"what": trend.title, "growth": trend.text, "most": bytes_of(most)}
         fact = Fact("check-growth", "open" if verdict == UNCLEAR else "known", "", values)
-        yield check_by(f"growth of {it.title}", verdict, fact, metric=it.metric)
+        yield check_by(f"growth of {trend.title}", verdict, fact, metric=trend.metric)

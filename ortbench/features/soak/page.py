@@ -19,18 +19,21 @@ def memory(result: Result) -> model.Chart | None:
         "Memory over inferences",
         "A line of the memory that the process holds over its inferences, one for the host and one for the device.",
         Table((Column("memory", Kind.NAME), *columns(Kind.NUMBER, "inferences", "held")), tuple(rows)),
-        model.LineChart(tuple(map(_held, found)), height=200),
+        model.LineChart(tuple(map(_panel, found)), height=200),
     )
 
 
-def _held(it: Trend) -> model.Panel:
-    least, most = min(held for _, held in it.points), max(held for _, held in it.points)
+def _panel(trend: Trend) -> model.Panel:
+    least, most = min(held for _, held in trend.points), max(held for _, held in trend.points)
     room = max((most - least) / 10, TOLERANCE)
     line = model.Line(
-        it.title, model.Look("inference"), tuple(it.points), f"{it.title}: {units.size(least)} to {units.size(most)}"
+        trend.title,
+        model.Look("inference"),
+        tuple(trend.points),
+        f"{trend.title}: {units.size(least)} to {units.size(most)}",
     )
     return model.Panel(
-        (line,), model.Axis("rates", "inferences"), units.size, it.title, span=(max(least - room, 0), most + room)
+        (line,), model.Axis("rates", "inferences"), units.size, trend.title, span=(max(least - room, 0), most + room)
     )
 
 

@@ -52,7 +52,7 @@ def soak_of(model: str, given: RawOptions, command: tuple[str, ...] = (), _: Col
     """The plan of a soak that options describe; see `plan_of`. Lists are its shapes. `BadInput`: besides, several modes, too many
     shapes, or what a mode cannot do."""
     given = {"duration": _DURATION_S, **given}
-    plan = plan_stream("soak", given, lambda side: plan_of(model, side, command), _MAX_SHAPES)
+    plan = plan_stream("soak", given, lambda options: plan_of(model, options, command), _MAX_SHAPES)
     if len(plan.modes) > 1:
         raise BadInput(f"--mode: a soak has one mode, not {' and '.join(plan.modes)}", "--mode")
     soak = build(Soak, given)

@@ -26,10 +26,10 @@ def own_columns(result: Result) -> dict[str, Own]:
     }
     own = {name: Own(lambda _, cell=cell: cell, header=header) for name, (cell, header) in cells.items()}  # type: ignore[misc]
     own |= dict.fromkeys(hidden, Own(lambda _: NOTHING))
-    return {**own, "timed": Own(_timed), "verdict": Own(lambda _: host.text, Kind.WORDS)}
+    return {**own, "timed": Own(_time_text), "verdict": Own(lambda _: host.text, Kind.WORDS)}
 
 
-def _timed(case: Case) -> str:
+def _time_text(case: Case) -> str:
     """How long the inferences took together; what else a soak does in its time is not in it."""
     return NOTHING if case.host is None else units.duration(case.host["wall_ns"])
 
@@ -41,7 +41,8 @@ def further_tables(result: Result) -> list[Table]:
     shapes = [it for it in every if it in slowest]
     unit, scale = units.time_unit(max((it["p99_ns"] for it in shapes), default=1))
     rows = tuple(
-        (it["name"], str(it["n"]), units.time(it["median_ns"], scale), units.time(it["p99_ns"], scale)) for it in shapes
+        (shape["name"], str(shape["n"]), units.time(shape["median_ns"], scale), units.time(shape["p99_ns"], scale))
+        for shape in shapes
     )
     headed = (Column("shape", Kind.NAME, KEY), Column("inferences", Kind.NUMBER), *columns(Kind.TIME, "latency", "p99"))
     shown = Table(

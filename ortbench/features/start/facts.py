@@ -23,8 +23,8 @@ def kind_facts(result: Result) -> Iterator[Fact]:
         parts = {part: took for part in START_PARTS if (took := case.median(part)) is not None}
         if parts:
             most = max(parts, key=lambda it: parts[it])
-            levels = most == "start.session" and result.target.get("opt_level") == "all"
-            tried = again(result, "--opt-level", "all,basic,disable") if levels else ""
+            can_do_less = most == "start.session" and result.target.get("opt_level") == "all"
+            tried = again(result, "--opt-level", "all,basic,disable") if can_do_less else ""
             values: Values = {"share": share(parts[most] / whole), "time": ns(parts[most]), "whole": ns(whole)}
             yield Fact("start-part", "longest", case.mode, {**values, "part": metric(most).title}, tried)
         first, second = case.median("start.first_inference"), case.median(SECOND_INFERENCE)

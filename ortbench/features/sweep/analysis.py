@@ -168,8 +168,8 @@ def _is_tie(best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
 def new_switching(mode: str, shapes: Sequence[str], calls: int) -> Switching:
     """What is known before the first round, of so many calls of each shape either way."""
     empty: list[SwitchedShape] = [
-        {"shape": it, "alone_ns": 0, "turns_ns": 0, "ratio": 1.0, "ci95": None, "samples": {"alone": [], "turns": []}}
-        for it in shapes
+        {"shape": name, "alone_ns": 0, "turns_ns": 0, "ratio": 1.0, "ci95": None, "samples": {"alone": [], "turns": []}}
+        for name in shapes
     ]
     return {
         "mode": mode, "rounds": 0, "calls": calls, "ratio": 1.0, "ci95": None, "cost_ns": 0, "cost_ci95_ns": None,
@@ -186,14 +186,14 @@ def summarise_switching(found: Switching) -> Switching:
     # A turn of all shapes, either way: what it takes, and in each resample of the rounds.
     took = {"alone": 0, "turns": 0}
     drawn: dict[str, Any] = dict.fromkeys(took, 0.0)
-    for it in found["shapes"]:
-        ns = {way: round(median(it["samples"][way])) for way in took}
-        figures = {way: rounds.figures(_by_round(it["samples"][way], calls)) for way in took if rounds.are_enough}
+    for shape in found["shapes"]:
+        ns = {way: round(median(shape["samples"][way])) for way in took}
+        figures = {way: rounds.figures(_by_round(shape["samples"][way], calls)) for way in took if rounds.are_enough}
         for way in took:
             took[way] += ns[way]
             drawn[way] = drawn[way] + figures.get(way, 0.0)
         ratio, ci95 = _times(rounds, figures, ns)
-        shapes.append({**it, "alone_ns": ns["alone"], "turns_ns": ns["turns"], "ratio": ratio, "ci95": ci95})
+        shapes.append({**shape, "alone_ns": ns["alone"], "turns_ns": ns["turns"], "ratio": ratio, "ci95": ci95})
     cost, within = (took["turns"] - took["alone"]) / len(shapes), None
     if rounds.are_enough:
         within = [round(end) for end in rounds.interval((drawn["turns"] - drawn["alone"]) / len(shapes), cost)]
@@ -249,10 +249,10 @@ def merge(
     described = [_describe_shape(shape, result) for shape, result in zip(shapes, results, strict=True)]
     made.own = {KIND.key: {"slo": None if slo is None else {slo.statistic: slo.limit_ns}}, "shapes": described}
     made.axes = _axes(made.shapes)
-    for asked, it, result, reason in zip(shapes, made.shapes, results, reasons, strict=True):
-        it.point = {axis["name"]: it.shape[axis["name"]] if axis["unit"] else it.name for axis in made.axes}
+    for asked, shape, result, reason in zip(shapes, made.shapes, results, reasons, strict=True):
+        shape.point = {axis["name"]: shape.shape[axis["name"]] if axis["unit"] else shape.name for axis in made.axes}
         cases = [Case(mode, FAILED, reason) for mode in asked.modes] if result is None else result.cases
-        made.cases += [replace(case, point=it.point) for case in cases]
+        made.cases += [replace(case, point=shape.point) for case in cases]
     made.model = {
         **first.model,
         "inputs": _common([it.inputs for it in made.shapes if it.inputs]),
@@ -264,11 +264,11 @@ def merge(
     made.noise = join_noise(result.noise for result in results if result is not None)
     _collect_warnings(made, shapes, results)
     made.own["switching"] = [summarise_switching(it) for it in switching]
-    for it in made.shapes:
-        if (cpu := made.case(CPU, it.point)) is not None and it.first_inference_ns:
+    for shape in made.shapes:
+        if (cpu := made.case(CPU, shape.point)) is not None and shape.first_inference_ns:
             later = cpu.median(LATENCY)
-            cpu.set_metric("first_inference", it.first_inference_ns)
-            cpu.set_metric("first_ratio", round(it.first_inference_ns / later, 4) if later else None, derived=True)
+            cpu.set_metric("first_inference", shape.first_inference_ns)
+            cpu.set_metric("first_ratio", round(shape.first_inference_ns / later, 4) if later else None, derived=True)
     for found in made.own["switching"]:
         _put_switching(made, found)
     made.own["best"] = best_of(made, slo)
@@ -277,12 +277,12 @@ def merge(
 
 def _put_switching(made: Result, found: Switching) -> None:
     points = {it.name: it.point for it in made.shapes}
-    for it in found["shapes"]:
-        if (case := made.case(found["mode"], points[it["shape"]])) is not None:
-            case.set_metric("same_shape", it["alone_ns"])
-            case.set_metric("other_shape", it["turns_ns"])
-            case.set_metric("switching_ratio", it["ratio"], it["ci95"])
-            case.set_metric("switching_cost", it["turns_ns"] - it["alone_ns"], derived=True)
+    for switched in found["shapes"]:
+        if (case := made.case(found["mode"], points[switched["shape"]])) is not None:
+            case.set_metric("same_shape", switched["alone_ns"])
+            case.set_metric("other_shape", switched["turns_ns"])
+            case.set_metric("switching_ratio", switched["ratio"], switched["ci95"])
+            case.set_metric("switching_cost", switched["turns_ns"] - switched["alone_ns"], derived=True)
 
 
 def _describe_shape(shape: Asked, result: Result | None) -> Point:
@@ -323,8 +323,8 @@ def _collect_warnings(made: Result, shapes: Sequence[Asked], results: Sequence[R
     there = [(shape.name, result) for shape, result in zip(shapes, results, strict=True) if result is not None]
     found: dict[tuple[str, str], list[str]] = {}
     for name, result in there:
-        for it in result.warnings:
-            found.setdefault((it["code"], it["message"]), []).append(name)
+        for warning in result.warnings:
+            found.setdefault((warning["code"], warning["message"]), []).append(name)
     for (code, message), names in found.items():
         made.warn(code, message if len(names) == len(there) else f"{', '.join(names)}: {message}")
 
@@ -339,14 +339,14 @@ def most_items(result: Result) -> str | None:
     """The shape that gets most items done, of modes that take new inputs first."""
     of_modes = (result.own.get("best") or {"modes": {}})["modes"]
     best = [
-        (not mode_of(mode).on_device, it["items_per_s"] or 0, it["shape"])
-        for mode, it in of_modes.items()
-        if it is not None and it["by"] == ITEMS and not is_rate(mode, LATENCY)
+        (not mode_of(mode).on_device, best_shape["items_per_s"] or 0, best_shape["shape"])
+        for mode, best_shape in of_modes.items()
+        if best_shape is not None and best_shape["by"] == ITEMS and not is_rate(mode, LATENCY)
     ]
     return max(best)[2] if best else None
 
 
-def counted(result: Result) -> str:
+def count_text(result: Result) -> str:
     return f" of {len(result.shapes)} shapes"
 
 

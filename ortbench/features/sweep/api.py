@@ -29,6 +29,8 @@ def sweep(model: Model, *, progress: Tell | None = None, **options: Any) -> Resu
         check_shapes(shapes)
         shapes = [replace(shape, plan=call.called(shape.plan)) for shape in shapes]
         with measuring(progress) as observer, until_interrupted():
-            place = folder_maker(call.out, [shapes[0].plan], "sweep")
-            swept = measure_sweep(shapes, build(SweepOptions, call.given).slo, place, quiet=True, observer=observer)
+            make_folder = folder_maker(call.out, [shapes[0].plan], "sweep")
+            swept = measure_sweep(
+                shapes, build(SweepOptions, call.given).slo, make_folder, quiet=True, observer=observer
+            )
             return whole(Result.wrap(swept.result, swept.folder), swept.interrupted)

@@ -36,9 +36,9 @@ def best_shapes(result: Result) -> list[tuple[str, BestShape]]:
     in each inference, then, where it does more, of those whose tensors stay on the device."""
     of_modes = _modes(result)
     known = [
-        (mode, it)
-        for mode, it in of_modes.items()
-        if it is not None and it["by"] == ITEMS and not is_noisy(result, mode)
+        (mode, best)
+        for mode, best in of_modes.items()
+        if best is not None and best["by"] == ITEMS and not is_noisy(result, mode)
     ]
     found: list[tuple[str, BestShape]] = []
     for on_device in (False, True):
@@ -55,18 +55,18 @@ def _best(result: Result) -> Iterator[Fact]:
     first = [mode for mode, _ in best_shapes(result)]
     modes = _modes(result)
     for mode in dict.fromkeys([*first, *modes]):
-        it = modes[mode]
-        if it is None:
+        best = modes[mode]
+        if best is None:
             if slo is not None and not is_rate(mode, LATENCY):
                 is_known = None not in [meets_slo(case, slo) for _, case in cases_of(result, mode)]
                 after = "" if is_known else _longer(result)
                 yield Fact("slo-shape", "none" if is_known else "open", mode, {"slo": text}, after)
-        elif it["by"] != ITEMS:
-            yield Fact("slo-shape", "largest", mode, {"slo": text, "shape": it["shape"]}, "", _point(result, it))
+        elif best["by"] != ITEMS:
+            yield Fact("slo-shape", "largest", mode, {"slo": text, "shape": best["shape"]}, "", _point(result, best))
         elif is_noisy(result, mode):
-            yield Fact("best-shape", "noise", mode, {"shape": it["shape"]}, _longer(result))
+            yield Fact("best-shape", "noise", mode, {"shape": best["shape"]}, _longer(result))
         elif mode in first:
-            yield _best_shape(result, mode, it)
+            yield _best_shape(result, mode, best)
     if differing_dims(result.shapes) and not any(it.items for it in result.shapes):
         yield Fact("items", "unknown", "", {})
 
@@ -115,18 +115,18 @@ def _longer(result: Result) -> str:
 
 
 def _switching(result: Result) -> Iterator[Fact]:
-    for it in result.own.get("switching") or []:
-        worst = max(it["shapes"], key=lambda shape: shape["ratio"])
-        ends = it["ci95"]
-        ratio = Quantity(it["ratio"], "×", None if ends is None else (ends[0], ends[1]))
+    for switching in result.own.get("switching") or []:
+        worst = max(switching["shapes"], key=lambda shape: shape["ratio"])
+        ends = switching["ci95"]
+        ratio = Quantity(switching["ratio"], "×", None if ends is None else (ends[0], ends[1]))
         values: Values = {
             "ratio": ratio,
-            "cost": ns(it["cost_ns"]),
+            "cost": ns(switching["cost_ns"]),
             "worst": worst["shape"],
             "worst_ratio": times(worst["ratio"]),
         }
-        if has_a_cost(it):
-            yield Fact("switching", "dear" if it["ratio"] >= _OFTEN else "costs", it["mode"], values)
+        if has_a_cost(switching):
+            yield Fact("switching", "dear" if switching["ratio"] >= _OFTEN else "costs", switching["mode"], values)
 
 
 def _first_inferences(result: Result) -> Iterator[Fact]:

@@ -44,7 +44,7 @@ class SharedWorker:
         self.released = False
         self._opened: OpenedSweep | OrtbenchError | None = None
 
-    def opened(self) -> OpenedSweep:
+    def session(self) -> OpenedSweep:
         """Wait for the session; `BadInput` or `BenchmarkFailed` where there is none."""
         if self._opened is None:
             try:
@@ -57,7 +57,7 @@ class SharedWorker:
         return self._opened
 
     def restart(self) -> None:
-        """Start another worker; `opened` says where none can be started."""
+        """Start another worker; `session` says where none can be started."""
         self.client.close()
         self.times_lost += 1
         self.released = False
@@ -105,7 +105,7 @@ class PointConfiguration(Configuration):
             with self.stage(stage, self.worker.started_ns if first else None) as parts:
                 self._lost_before = self._shared.times_lost
                 with self.same_model():
-                    of_session = self._shared.opened()
+                    of_session = self._shared.session()
                 if first:
                     started, begun = self.worker.started_ns, of_session["stages"][0][1]
                     parts.append(("starting the worker with ONNX Runtime", started, begun - started))

@@ -113,7 +113,7 @@ def references(result: Result) -> Iterator[tuple[list[str | int], str, Collectio
     if best is not None:
         if best["mode"] is not None:
             yield ["best", "mode"], best["mode"], best["modes"]
-        for mode, it in best["modes"].items():
+        for mode, best_shape in best["modes"].items():
             yield ["best", "modes"], mode, modes
-            for name in [it["shape"], *it["ties"]] if it else ():
+            for name in [best_shape["shape"], *best_shape["ties"]] if best_shape else ():
                 yield ["best", "modes", mode], name, shapes

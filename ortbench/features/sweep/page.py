@@ -34,7 +34,7 @@ class _ShapeCurve(NamedTuple):
         return f"{self.mode}, {self.of}" if self.of else self.mode
 
 
-class _Places(NamedTuple):
+class _Positions(NamedTuple):
     """What is below: the names of places from left to right, their sizes where they have one each, what they are called together;
     and the lines over them, each with what it is of and the number of the shape at each place."""
 
@@ -46,7 +46,7 @@ class _Places(NamedTuple):
     @property
     def axis(self) -> model.Axis:
         at = range(len(self.names)) if self.sizes is None else self.sizes
-        ticks = tuple((float(place), name) for place, name in zip(at, self.names, strict=True))
+        ticks = tuple((float(position), name) for position, name in zip(at, self.names, strict=True))
         return model.Axis("places" if self.sizes is None else "sizes", self.name, ticks)
 
 
@@ -64,9 +64,9 @@ def times_by_size(result: Result) -> model.Chart | None:
 
 
 def _chart(result: Result, rates: bool, slo: Slo | None) -> model.Chart | None:
-    places = _places(result)
+    positions = _positions(result)
     modes = [mode for mode in ALL_MODES if rates or not is_rate(mode, LATENCY)]
-    made = (_shape_curve(result, mode, of, numbers, rates, slo) for mode in modes for of, numbers in places.lines)
+    made = (_shape_curve(result, mode, of, numbers, rates, slo) for mode in modes for of, numbers in positions.lines)
     curves = [curve for curve in made if any(it is not None for it in curve.values)]
     if not curves:
         return None
@@ -82,25 +82,27 @@ def _chart(result: Result, rates: bool, slo: Slo | None) -> model.Chart | None:
     marked = "; the best shape of each mode has a ring" if any(it.best is not None for it in curves) else ""
     limit = "; the horizontal line is the SLO" if slo is not None else ""
     rows = tuple(
-        (name, *(NOTHING if (it := curve.values[at]) is None else show(it[0]) for curve in curves))
-        for at, name in enumerate(places.names)
+        (name, *(NOTHING if (value := curve.values[at]) is None else show(value[0]) for curve in curves))
+        for at, name in enumerate(positions.names)
     )
-    lines = tuple(_line(it, places, show) for it in curves)
+    lines = tuple(_line(it, positions, show) for it in curves)
     limits = () if slo is None else (model.Limit(slo.limit_ns, f"limit ({slo})"),)
     return model.Chart(
         title,
         f"Lines of {what} over the shapes of a sweep, one for {each}{marked}{limit}.",
         Table((Column("shape", Kind.NAME), *columns(Kind.NUMBER, *(it.name for it in curves))), rows),
-        model.LineChart((model.Panel(lines, places.axis, units.rate if rates else None, limits=limits),), ring=marks),
+        model.LineChart(
+            (model.Panel(lines, positions.axis, units.rate if rates else None, limits=limits),), ring=marks
+        ),
     )
 
 
-def _line(curve: _ShapeCurve, places: _Places, show: Callable[[float], str]) -> model.Line:
-    at = [x for x, _ in places.axis.ticks]
+def _line(curve: _ShapeCurve, positions: _Positions, show: Callable[[float], str]) -> model.Line:
+    at = [x for x, _ in positions.axis.ticks]
     there = [(x, it) for x, it in zip(at, curve.values, strict=True) if it is not None]
     rings: tuple[model.Ring, ...] = ()
     if curve.best is not None and (best := curve.values[curve.best]) is not None:
-        tip = f"{curve.name}, best: {places.names[curve.best]}, {show(best[0])}"
+        tip = f"{curve.name}, best: {positions.names[curve.best]}, {show(best[0])}"
         rings = (model.Ring(at[curve.best], best[0], tip),)
     return model.Line(
         curve.mode,
@@ -108,7 +110,7 @@ def _line(curve: _ShapeCurve, places: _Places, show: Callable[[float], str]) -> 
         tuple((x, nan if it is None else it[0]) for x, it in zip(at, curve.values, strict=True)),
         f"{curve.name}: {show(there[0][1][0])} to {show(there[-1][1][0])}",
         # Sets of inputs stand side by side: nothing lies between them that a line could be of, nor where a shape has failed.
-        joined=places.sizes is not None,
+        joined=positions.sizes is not None,
         intervals=tuple((x, low, high) for x, (_, low, high) in there),
         rings=rings,
         end=curve.of,
@@ -125,7 +127,7 @@ def _shape_curve(
     return _ShapeCurve(mode, values, next(ring, None), of)
 
 
-def _places(result: Result) -> _Places:
+def _positions(result: Result) -> _Positions:
     shapes, dims = result.shapes, differing_dims(result.shapes)
     by_items = next((it.items["dim"] for it in shapes if it.items is not None), None)
     dim = by_items if by_items in dims else next(iter(dims), None)
@@ -135,9 +137,9 @@ def _places(result: Result) -> _Places:
         lines.setdefault(of, {})[shape.shape.get(dim or "", 0)] = number
     sizes = sorted({size for line in lines.values() for size in line})
     if dim is None or 0 in sizes or sum(map(len, lines.values())) < len(shapes):
-        return _Places(tuple(it.name for it in shapes), None, "shape", (("", tuple(range(len(shapes)))),))
+        return _Positions(tuple(it.name for it in shapes), None, "shape", (("", tuple(range(len(shapes)))),))
     found = tuple((of, tuple(line.get(size) for size in sizes)) for of, line in lines.items())
-    return _Places(tuple(map(str, sizes)), tuple(sizes), dim, found)
+    return _Positions(tuple(map(str, sizes)), tuple(sizes), dim, found)
 
 
 def _value(case: Case | None, rates: bool, slo: Slo | None) -> _Value | None:

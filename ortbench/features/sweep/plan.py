@@ -90,13 +90,14 @@ def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: C
     be read, fewer than two shapes, or too many."""
     given = {"duration": _DURATION_S, **given}
     if swept := build(SweepOptions, given).data:
-        for it in OF_SHAPES:
-            if it.flag in given:
-                raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
+        for option in OF_SHAPES:
+            if option.flag in given:
+                raise BadInput(f"{option.name}: --data says how inputs look, leave it out", option.name)
         return _of_data(plan_of(model, given, command, needed), swept)
     options = [it.for_command(SWEPT) for it in options_for(SWEPT)]
     plans = [
-        plan_of(model, side, command, needed) for side in split_configurations(given, options, MAX_SHAPES, "shapes")
+        plan_of(model, options_of_shape, command, needed)
+        for options_of_shape in split_configurations(given, options, MAX_SHAPES, "shapes")
     ]
     if len(plans) < 2:
         reason = "such as --dim batch=1,2,4..64; 'ortbench inspect' lists a model's dimensions"
@@ -113,26 +114,26 @@ def check_shapes(shapes: Sequence[Shape]) -> None:
 # Real inputs
 
 
-def _of_data(plan: Plan, places: Sequence[str]) -> list[Shape]:
-    found = [test_set for place in places for test_set in _test_sets(Path(place))]
+def _of_data(plan: Plan, paths: Sequence[str]) -> list[Shape]:
+    found = [test_set for path in paths for test_set in _test_sets(Path(path))]
     if len(found) < 2:
-        raise BadInput(f"--data: a sweep needs several sets, and {places[0]} is one", "--data")
+        raise BadInput(f"--data: a sweep needs several sets, and {paths[0]} is one", "--data")
     if len(found) > MAX_SHAPES:
         raise BadInput(f"--data: one run takes at most {MAX_SHAPES} shapes, and there are {len(found)}", "--data")
     return [
-        Shape(name, replace(plan, inputs=replace(plan.inputs, path=str(path), expect=_expected(path))), name)
+        Shape(name, replace(plan, inputs=replace(plan.inputs, path=str(path), expect=_expected_outputs(path))), name)
         for name, path in zip(_names(found), found, strict=True)
     ]
 
 
-def _test_sets(place: Path) -> list[Path]:
+def _test_sets(path: Path) -> list[Path]:
     """A file, a test set, or the test sets and files in a folder; `BadInput`: there is nothing."""
-    check_readable(place, "--data", "file or folder", folders=True)
-    if not place.is_dir() or _is_test_set(place):
-        return [place]
-    inside = sorted(it for it in place.iterdir() if (it.is_dir() and _is_test_set(it)) or _is_inputs(it))
+    check_readable(path, "--data", "file or folder", folders=True)
+    if not path.is_dir() or _is_test_set(path):
+        return [path]
+    inside = sorted(it for it in path.iterdir() if (it.is_dir() and _is_test_set(it)) or _is_inputs(it))
     if not inside:
-        raise BadInput(f"--data {place}: has neither input_0.pb nor test sets nor .npz files in it", "--data")
+        raise BadInput(f"--data {path}: has neither input_0.pb nor test sets nor .npz files in it", "--data")
     return inside
 
 
@@ -144,7 +145,7 @@ def _is_inputs(file: Path) -> bool:
     return file.suffix == ".npz" and not file.name.endswith(".expected.npz")
 
 
-def _expected(path: Path) -> str | None:
+def _expected_outputs(path: Path) -> str | None:
     """Where the outputs stand that inputs should lead to, if anywhere: in the same folder, or in a file of the same name."""
     if path.is_dir():
         return str(path) if any((path / f"output_0.{suffix}").is_file() for suffix in ("pb", "npy")) else None

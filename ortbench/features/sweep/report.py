@@ -98,11 +98,11 @@ def _shape_row(shape: Point, cpu: Case | None) -> tuple[str, ...]:
 
 def switching_table(result: Result) -> model.Table:
     """What it costs that each call has another shape, by mode."""
-    rows = tuple(map(_switched, result.own.get("switching") or []))
+    rows = tuple(map(_switching_row, result.own.get("switching") or []))
     return model.filled(model.Table(_SWITCHING, rows, title="Switching shapes"))
 
 
-def _switched(found: Switching) -> tuple[str, ...]:
+def _switching_row(found: Switching) -> tuple[str, ...]:
     worst = max(found["shapes"], key=lambda it: it["ratio"])
     most = f"{worst['shape']} ({RATIO.text(worst['ratio'])})" if has_a_cost(found) else model.NOTHING
     return (
@@ -141,8 +141,8 @@ def _lacking(asked: Sequence[tuple[Point, Case]]) -> list[model.Note]:
     why: list[tuple[str, str]] = []
     for shape, case in asked:
         of = f"{shape.name} with {case.mode}"
-        for feature, it in passes().values():
-            if it.key in case.own and (problem := part_of(feature, "report", "problem")(case.own[it.key])):
+        for feature, measured in passes().values():
+            if measured.key in case.own and (problem := part_of(feature, "report", "problem")(case.own[measured.key])):
                 why.append((problem, of))
     return [
         model.Note(reason if len(cases) == len(asked) else f"{', '.join(cases)}: {reason}", "!", "unclear")

@@ -67,8 +67,8 @@ def time_turns(state: State, mode: str, points: Sequence[int], calls: int, first
 
     def time_in_turns() -> None:
         for _ in range(calls):
-            for times, (it, ranges) in zip(turns, made, strict=True):
-                times += time_block(it, ranges, LATENCY, 1, 0)
+            for times, (timed, ranges) in zip(turns, made, strict=True):
+                times += time_block(timed, ranges, LATENCY, 1, 0)
 
     def time_one_at_a_time() -> None:
         single_shape.extend(time_block(it, ranges, LATENCY, calls, 1) for it, ranges in made)

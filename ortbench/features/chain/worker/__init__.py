@@ -64,8 +64,8 @@ class ChainInWorker(Opened):
     def session(self, stage: int | None) -> tuple[str, Target, Model, dict[str, Value]]:
         if stage is None:
             return super().session(stage)
-        it = self.chain.stages[stage]
-        return it.asked.model, it.model.target, it.model, it.loop.single.arrays
+        opened = self.chain.stages[stage]
+        return opened.asked.model, opened.model.target, opened.model, opened.loop.single.arrays
 
 
 def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> OpenedChain:
@@ -86,9 +86,9 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> O
     state.opened = opened
     unsupported, expected = None, None
     try:
-        for it in stages:
-            run(it, data.taken_by(it))
-            parts.end(f"inputs and first run of {it.name}")
+        for stage in stages:
+            run(stage, data.taken_by(stage))
+            parts.end(f"inputs and first run of {stage.name}")
         expected = hold_expected(stages, request)
         opened.data = first.loop.single
     except Unsupported as error:
@@ -109,8 +109,8 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> O
         "inputs": [] if unsupported else _inputs(data),
         "outputs": [] if unsupported else _outputs(data),
         "guessed_dims": {
-            f"{it.name}.{dim}": size
-            for it, loop in zip(stages, loops, strict=False)
+            f"{stage.name}.{dim}": size
+            for stage, loop in zip(stages, loops, strict=False)
             for dim, size in loop.single.guessed_dims.items()
         },
         "expected": expected,
@@ -179,7 +179,7 @@ def _stage(stage: OpenStage, described: protocol.LoadedEp, has_run: bool) -> Cha
 
 
 def _link(joint: Joint) -> ChainLink:
-    out, into = joint.places()
+    out, into = joint.locations()
     why = joint.why_copied()
     is_state = joint.target.loop.state_of_input(joint.into) is not None
     return {
@@ -202,9 +202,9 @@ def _inputs(data: ChainData) -> list[schema.Tensor]:
     for stage in data.stages:
         taken = {joint.into for joint in data.taken_by(stage)}
         first = {pair.into: array for pair, array in zip(stage.loop.pairs, stage.loop.first, strict=True)}
-        for place, spec in enumerate(stage.model.inputs):
-            if place not in taken:
-                array = first[place] if place in first else stage.loop.feeds[0][spec.name]
+        for index, spec in enumerate(stage.model.inputs):
+            if index not in taken:
+                array = first[index] if index in first else stage.loop.feeds[0][spec.name]
                 named = f"{stage.name}.{spec.name}"
                 found.append({**describe_input(spec, array, stage.loop.single), "name": named})
     return found
@@ -215,9 +215,9 @@ def _outputs(data: ChainData) -> list[schema.Tensor]:
     found: list[schema.Tensor] = []
     for stage in data.stages:
         given = {joint.out for joint in data.joints_from(stage)}
-        for place, spec in enumerate(stage.model.outputs):
-            if place not in given and spec.name not in stage.asked.steps.keep:
-                described = describe_output(spec, stage.last(place), stage.loop.single)
+        for index, spec in enumerate(stage.model.outputs):
+            if index not in given and spec.name not in stage.asked.steps.keep:
+                described = describe_output(spec, stage.last(index), stage.loop.single)
                 found.append({**described, "name": f"{stage.name}.{spec.name}"})
     return found
 

@@ -72,26 +72,26 @@ class Joint:
     into: int
 
     @property
-    def given(self) -> TensorSpec:
+    def output_spec(self) -> TensorSpec:
         return self.source.model.outputs[self.out]
 
     @property
-    def taken(self) -> TensorSpec:
+    def input_spec(self) -> TensorSpec:
         return self.target.model.inputs[self.into]
 
     @property
     def ends(self) -> tuple[str, str]:
-        return f"{self.source.name}.{self.given.name}", f"{self.target.name}.{self.taken.name}"
+        return f"{self.source.name}.{self.output_spec.name}", f"{self.target.name}.{self.input_spec.name}"
 
-    def places(self) -> tuple[Place, Place]:
+    def locations(self) -> tuple[Place, Place]:
         """Where the last step of the one leaves it, a state where its input is, and where the other takes it."""
-        number, places = self.source.loop.state_of_output(self.out), self.source.model.places
-        given = places.outputs[self.out] if number is None else places.inputs[self.source.loop.pairs[number].into]
+        number, own = self.source.loop.state_of_output(self.out), self.source.model.places
+        given = own.outputs[self.out] if number is None else own.inputs[self.source.loop.pairs[number].into]
         return given, self.target.model.places.inputs[self.into]
 
     def why_copied(self) -> str | None:
         """Why the value cannot be taken where it is; None if it can."""
-        out, into = self.places()
+        out, into = self.locations()
         if out.own is None or into.own is None:
             return "ONNX Runtime offers no memory of a device that it is on"
         if out.is_on_host and into.is_on_host:
@@ -113,9 +113,9 @@ class ChainData:
     def outputs(self) -> list[tuple[TensorSpec, Array]]:
         """What the plain run gave for every output of every stage, by ``stage.name``."""
         return [
-            (spec._replace(name=f"{stage.name}.{spec.name}"), stage.last(place))
+            (spec._replace(name=f"{stage.name}.{spec.name}"), stage.last(index))
             for stage in self.stages
-            for place, spec in enumerate(stage.model.outputs)
+            for index, spec in enumerate(stage.model.outputs)
         ]
 
     def taken_by(self, stage: OpenStage) -> list[Joint]:
@@ -165,7 +165,7 @@ def _joints(link: Link, source: OpenStage, target: OpenStage) -> Iterator[Joint]
             lacks = f"{target.asked.model} has no input {into!r}{nearest(into, inputs)}"
             raise BadInput(f"{link.where['to']}: {link.to}: {lacks}")
         joint = Joint(link, source, outputs.index(out), target, inputs.index(into))
-        one, other = joint.given, joint.taken
+        one, other = joint.output_spec, joint.input_spec
         sizes = zip(one.shape, other.shape, strict=False)
         # As far as models say; a shape without dimensions is how ONNX Runtime reports an unknown rank, too.
         may_fit = not one.shape or not other.shape or len(one.shape) == len(other.shape)
@@ -183,10 +183,10 @@ def run(stage: OpenStage, joints: Sequence[Joint]) -> None:
     for joint in joints:
         array = joint.source.last(joint.out)
         try:
-            joint.taken.check_fit(array.shape, joint.ends[0])
+            joint.input_spec.check_fit(array.shape, joint.ends[0])
         except BadInput as error:
             raise BadInput(f"{joint.link.where['to']}: does not fit: {error}") from None
-        linked[joint.taken.name] = array
+        linked[joint.input_spec.name] = array
     asked = stage.asked
     with blaming(asked):
         steps = asked.steps
@@ -201,15 +201,15 @@ def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> protocol.Outpu
     if inputs.expect is None:
         return None
     known = {
-        f"{stage.name}/{spec.name}": (stage, place)
+        f"{stage.name}/{spec.name}": (stage, index)
         for stage in stages
-        for place, spec in enumerate(stage.model.outputs)
+        for index, spec in enumerate(stage.model.outputs)
     }
     keys = f"its keys are STAGE/NAME: {', '.join(known)}"
     beside = [
-        (f"{stage.name}.{stage.model.outputs[place].name}", stage.last(place), array)
+        (f"{stage.name}.{stage.model.outputs[index].name}", stage.last(index), array)
         for key, array in load_outputs(Path(inputs.expect), known, keys, "[^/]+").items()
-        for stage, place in (known[key],)
+        for stage, index in (known[key],)
     ]
     return compare_with_expected(beside, inputs, [stage.model for stage in stages])
 
@@ -255,7 +255,7 @@ class ChainMode(PartsMode):
         self.sync: Sync = stages[main].sync
         moved = [(stage.bytes_in, stage.bytes_out) for stage in stages]
         self.bytes_in, self.bytes_out = (
-            None if None in side else sum(it or 0 for it in side) for side in zip(*moved, strict=True)
+            None if None in counts else sum(it or 0 for it in counts) for counts in zip(*moved, strict=True)
         )
 
     def run_whole(self, _a: object = None, _b: object = None) -> None:
@@ -279,9 +279,12 @@ class ChainMode(PartsMode):
     def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
         found: tuple[list[BoundTensor], list[BoundTensor]] = ([], [])
         for name, stage in zip(self.part_names, self._stages, strict=True):
-            for side, bound in zip(found, stage.bound_tensors(), strict=True):
+            for tensors, bound in zip(found, stage.bound_tensors(), strict=True):
                 reason = "the session's memory info"
-                side += [BoundTensor(f"{name}.{it.name}", it.memory, it.reason or reason, it.is_usual) for it in bound]
+                tensors += [
+                    BoundTensor(f"{name}.{tensor.name}", tensor.memory, tensor.reason or reason, tensor.is_usual)
+                    for tensor in bound
+                ]
         return found
 
     def poison(self) -> None:
@@ -302,15 +305,15 @@ class ChainMode(PartsMode):
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         """Every step of the stages that are loops; what links give them is there, since the outputs have been compared."""
         return [
-            Proof("", f"comparing every step of {it.name}", partial(_compare, it.name, stage, rtol, atol))
-            for it, stage in zip(self._chain.stages, self._stages, strict=True)
-            if it.loop.count > 1
+            Proof("", f"comparing every step of {opened.name}", partial(_compare, opened.name, stage, rtol, atol))
+            for opened, stage in zip(self._chain.stages, self._stages, strict=True)
+            if opened.loop.count > 1
         ]
 
     def details(self) -> dict[str, Any]:
         named = zip(self.part_names, self._stages, strict=True)
         copied: dict[str, StageBytes] = {
-            name: {"bytes_h2d": it.bytes_in, "bytes_d2h": it.bytes_out} for name, it in named
+            name: {"bytes_h2d": mode.bytes_in, "bytes_d2h": mode.bytes_out} for name, mode in named
         }
         return {"stage_bytes": copied}
 
@@ -367,13 +370,13 @@ def _bound_stage(stage: OpenStage, data: ChainData, made: Mapping[int, BoundLoop
     """A stage with IO binding, which has run; `made` are those before it, by their ids."""
     ResidentLoop.single.check(stage.model)
     taken = {
-        joint.taken.name: made[id(joint.source)].link_value(joint.out, stays=joint.why_copied() is None)
+        joint.input_spec.name: made[id(joint.source)].link_value(joint.out, stays=joint.why_copied() is None)
         for joint in data.taken_by(stage)
     }
     given = data.joints_from(stage)
     crossing = [joint for joint in given if joint.why_copied() is not None]
-    read = {it.given.name for it in crossing if it.given.is_packed or not it.places()[0].is_on_host}
-    links = Links(taken, {joint.given.name for joint in given}, read)
+    read = {it.output_spec.name for it in crossing if it.output_spec.is_packed or not it.locations()[0].is_on_host}
+    links = Links(taken, {joint.output_spec.name for joint in given}, read)
     made_stage = ResidentLoop(stage.model, stage.loop, stage.asked.steps, links)
     made_stage.run_whole()  # so that the next is set up with something to take
     return made_stage

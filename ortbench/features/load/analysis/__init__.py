@@ -395,9 +395,14 @@ def read_samples(folder: Path) -> Arrays | None:
 
 def _fit(own: Arrays) -> bool:
     """Whether the arrays of a load point are those that `arrays` of `samples.py` describes."""
-    for name, it in own.items():
+    for name, array in own.items():
         pairs = name in ("span_ns", "requests")
-        if it.dtype != "int64" or it.shape[1:] != ((2,) if pairs else ()) or it.ndim < 1 or it.min(initial=0) < 0:
+        if (
+            array.dtype != "int64"
+            or array.shape[1:] != ((2,) if pairs else ())
+            or array.ndim < 1
+            or array.min(initial=0) < 0
+        ):
             return False
     if own.keys() == {"latency_ns", "block", "caller", "span_ns"}:
         return own["latency_ns"].size == own["block"].size == own["caller"].size

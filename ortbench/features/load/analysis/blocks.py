@@ -87,7 +87,7 @@ class _Block:
     lock: tuple[int, int] | None = None
 
 
-class Counted(NamedTuple):
+class Window(NamedTuple):
     """What of a block of a closed loop counts: runs per second, runs of each client, from when to when, ns, and of each client from
     which run to which."""
 
@@ -116,20 +116,20 @@ class ClosedLoopBlock(_Block):
 
     @property
     def throughput(self) -> float | None:
-        return self.counted.throughput
+        return self.window.throughput
 
     @cached_property
-    def counted(self) -> Counted:
+    def window(self) -> Window:
         """The time in which all clients have inferences behind them and have not ended; nothing where a client had no inference."""
         import numpy as np
 
         if any(ends.size < 2 for ends in self.ends):
-            return Counted(None, [0] * len(self.ends), (0, 0), [slice(0) for _ in self.ends])
+            return Window(None, [0] * len(self.ends), (0, 0), [slice(0) for _ in self.ends])
         begin = max(int(ends[0]) for ends in self.ends)
         until = min(self.until_ns, *(int(ends[-1]) for ends in self.ends))
         if begin >= until:  # it ended before every client had an inference: from the first start to the last end
             each, span = [ends.size for ends in self.ends], (min(int(it[0]) for it in self.starts), self.end_ns)
-            return Counted(sum(each) * 1e9 / max(span[1] - span[0], 1), each, span, [slice(it) for it in each])
+            return Window(sum(each) * 1e9 / max(span[1] - span[0], 1), each, span, [slice(it) for it in each])
         each, runs, done, until_last = [], [], 0.0, begin
         for ends in self.ends:
             first = int(np.searchsorted(ends, begin))
@@ -139,12 +139,12 @@ class ClosedLoopBlock(_Block):
             until_last = max(until_last, int(ends[last]))
             was, now = np.interp([begin, until], ends, np.arange(ends.size))
             done += float(now - was)
-        return Counted(done * 1e9 / (until - begin), each, (begin, until_last), runs)
+        return Window(done * 1e9 / (until - begin), each, (begin, until_last), runs)
 
     @property
     def of_clients(self) -> list[Moments]:
         """The latencies that count, of each client."""
-        runs = zip(self.starts, self.ends, self.counted.runs, strict=True)
+        runs = zip(self.starts, self.ends, self.window.runs, strict=True)
         return [(ends - starts)[run] for starts, ends, run in runs]
 
     @property
@@ -154,12 +154,12 @@ class ClosedLoopBlock(_Block):
 
     @property
     def shapes_of_latencies(self) -> Moments:
-        return self._in_order([of[run] for of, run in zip(self.shapes, self.counted.runs, strict=True)])
+        return self._in_order([of[run] for of, run in zip(self.shapes, self.window.runs, strict=True)])
 
     def _in_order(self, of_clients: Sequence[Moments]) -> Moments:
         import numpy as np
 
-        ends = np.concatenate([it[run] for it, run in zip(self.ends, self.counted.runs, strict=True)])
+        ends = np.concatenate([it[run] for it, run in zip(self.ends, self.window.runs, strict=True)])
         found: Moments = np.concatenate(of_clients)[np.argsort(ends, kind="stable")]
         return found
 

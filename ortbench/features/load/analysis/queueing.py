@@ -193,9 +193,9 @@ class Search:
 
     def tell(self, rate: float, met: bool | None, holds: bool, longer: float) -> None:
         """Whether a rate meets the SLO by all requests so far, see `meets` and `meets_by_figures`, and how many times as many would tell."""
-        it = self._rates.setdefault(rate, _Rate())
-        it.met, it.holds, it.tries = met, holds, it.tries + 1
-        it.more = it.tries * (longer - 1)
+        known = self._rates.setdefault(rate, _Rate())
+        known.met, known.holds, known.tries = met, holds, known.tries + 1
+        known.more = known.tries * (longer - 1)
 
     def next(self) -> float | None:
         """The rate to try next, per second; None when enough is known."""
@@ -204,45 +204,45 @@ class Search:
         if self._edge is None:
             low, high = self._bracket()
             if high - low > RESOLUTION * high:
-                middle = _rounded((low + high) / 2)
+                middle = _round_rate((low + high) / 2)
                 return middle if middle >= _LOWEST * self._highest else None
             self._edge = high
-            self._at = max((it for it in self._met() if it >= BACK * low), default=self._near(low * BACK))
+            self._at = max((it for it in self._met_rates() if it >= BACK * low), default=self._nearby_rate(low * BACK))
         while self._at >= _LOWEST * self._highest:
-            it = self._rates.get(self._at, _Rate())
-            if not it.tries or (it.met and it.tries < REPEATS) or self._is_open(it):
+            known = self._rates.get(self._at, _Rate())
+            if not known.tries or (known.met and known.tries < REPEATS) or self._is_open(known):
                 return self._at
-            if it.met is not True:
+            if known.met is not True:
                 self._given_up.add(self._at)
-            lower = max(self._met(), default=None)
+            lower = max(self._met_rates(), default=None)
             upper = min((rate for rate in self._given_up if lower is None or rate > lower), default=self._edge)
             if lower is None:
-                self._at = self._near(upper * BACK)
+                self._at = self._nearby_rate(upper * BACK)
             elif upper < lower * (1 + RESOLUTION):
                 return None
             else:
-                self._at = self._near(math.sqrt(lower * upper))
+                self._at = self._nearby_rate(math.sqrt(lower * upper))
         return None
 
     def best_rate(self) -> Found | None:
         """The highest rate that met the SLO below all that violated it; None without one."""
         violated = [rate for rate, it in self._rates.items() if it.met is False]
-        met = max((it for it in self._met() if it < min(violated, default=math.inf)), default=None)
+        met = max((it for it in self._met_rates() if it < min(violated, default=math.inf)), default=None)
         others = max((rate for rate, it in self._rates.items() if it.met is not False), default=0.0)
         return None if met is None else Found(met, min((it for it in violated if it > others), default=None))
 
-    def _near(self, rate: float) -> float:
+    def _nearby_rate(self, rate: float) -> float:
         """A rate, or the one next to it of which tries have not told: their requests count together."""
-        told = {*self._given_up, *self._met()}
+        told = {*self._given_up, *self._met_rates()}
         known = [it for it in self._rates if abs(it / rate - 1) < RESOLUTION / 2 and it not in told]
-        return min(known, key=lambda it: abs(it - rate), default=_rounded(rate))
+        return min(known, key=lambda it: abs(it - rate), default=_round_rate(rate))
 
-    def _met(self) -> list[float]:
+    def _met_rates(self) -> list[float]:
         return [rate for rate, it in self._rates.items() if it.met]
 
-    def _is_open(self, it: _Rate) -> bool:
+    def _is_open(self, known: _Rate) -> bool:
         """Whether the tries that are left may tell that a rate meets the SLO."""
-        return it.met is None and it.holds and it.more <= TRIES - self.tries
+        return known.met is None and known.holds and known.more <= TRIES - self.tries
 
     def _bracket(self) -> tuple[float, float]:
         """The highest rate that meets the SLO by its figures below the lowest that does not; and that one."""
@@ -250,6 +250,6 @@ class Search:
         return max((rate for rate, it in self._rates.items() if it.holds and rate < high), default=0.0), high
 
 
-def _rounded(rate: float) -> float:
+def _round_rate(rate: float) -> float:
     """With three digits, as it is shown."""
     return float(f"{rate:.3g}")

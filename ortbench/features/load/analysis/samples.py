@@ -74,7 +74,7 @@ class LoadSamples:
     processes: Sequence[int] = ()
     every: int = 1  # of how many blocks of a closed loop one is kept
 
-    def of(self, shape: int | None) -> LoadSamples:
+    def samples_of(self, shape: int | None) -> LoadSamples:
         """What is taken of one shape alone; without one of all together."""
         return self if shape is None else [*self.apart.values()][shape]
 
@@ -168,7 +168,7 @@ def _put_closed(case: Case, blocks: Sequence[ClosedLoopBlock]) -> None:
     latency = summarise(np.concatenate([*latencies.values()]), [it.size for it in latencies.values()])
     case.metrics[LATENCY] = by_processes(latency, latencies, several)
     case.latency_bounds = _bounds(latencies, several)
-    each = zip(*(it.counted.each for it in blocks), strict=True)
+    each = zip(*(it.window.each for it in blocks), strict=True)
     case.set_metric(FAIRNESS, fairness([sum(counts) for counts in each]))
 
 
@@ -306,13 +306,13 @@ def _as_many(times: Moments, count: int) -> Moments:
 def _latencies(taken: LoadSamples, shape: int | None = None) -> Latencies:
     """Of each block or part of a load point; of one shape in the mix where one is given."""
     found = {}
-    for it in taken.blocks:
-        times = it.latencies
+    for block in taken.blocks:
+        times = block.latencies
         bounds = part_bounds(times.size) if taken.is_in_parts else [(0, times.size)]
         for number, (begin, end) in enumerate(bounds):
             part = times[begin:end]
-            counts = slice(None) if shape is None else it.shapes_of_latencies[begin:end] == shape
-            found[number if taken.is_in_parts else it.round] = part[counts]
+            counts = slice(None) if shape is None else block.shapes_of_latencies[begin:end] == shape
+            found[number if taken.is_in_parts else block.round] = part[counts]
     return found
 
 
@@ -320,9 +320,9 @@ def load_blocks(taken: Sequence[LoadSamples]) -> list[timeline.LoadBlock]:
     """What was taken of load points, in the order of time; times are on the clock of `time.perf_counter_ns`."""
 
     def blocks() -> Iterator[timeline.LoadBlock]:
-        for it in taken:
-            for block in it.blocks:
-                yield block.on_timeline(it.mode, f"{it.mode} {it.point.phrase}")
+        for samples in taken:
+            for block in samples.blocks:
+                yield block.on_timeline(samples.mode, f"{samples.mode} {samples.point.phrase}")
 
     return sorted(blocks(), key=lambda it: it.start_ns)
 
@@ -340,20 +340,22 @@ def arrays(taken: Sequence[LoadSamples]) -> Arrays:
     import numpy as np
 
     found: Arrays = {}
-    for number, it in enumerate(taken):
-        if blocks := it.open_blocks:
+    for number, samples in enumerate(taken):
+        if blocks := samples.open_blocks:
             for name in ("due", "start", "end"):
                 found[f"{number}/{name}_ns"] = np.concatenate([getattr(block, name) for block in blocks])
             found[f"{number}/begin_ns"] = np.array([block.begin_ns for block in blocks], np.int64)
             counts = [(block.due.size, block.start.size) for block in blocks]
             found[f"{number}/requests"] = np.array(counts, np.int64)
-        elif it.blocks:
-            closed = it.closed_blocks
+        elif samples.blocks:
+            closed = samples.closed_blocks
             parts = [(block.round, client, times) for block in closed for client, times in enumerate(block.of_clients)]
-            found[f"{number}/span_ns"] = np.array([block.counted.span for block in closed], np.int64)
+            found[f"{number}/span_ns"] = np.array([block.window.span for block in closed], np.int64)
             found[f"{number}/latency_ns"] = np.concatenate([times for _, _, times in parts])
-            for place, name in enumerate(("block", "caller")):
-                found[f"{number}/{name}"] = np.repeat([part[place] for part in parts], [part[2].size for part in parts])
+            for column, name in enumerate(("block", "caller")):
+                found[f"{number}/{name}"] = np.repeat(
+                    [part[column] for part in parts], [part[2].size for part in parts]
+                )
     return found
 
 

@@ -138,7 +138,7 @@ class LoadConfiguration(StreamConfiguration):
         self._card = known_card(self.result.target)
         self.clients.tell = progress.observer.stage
         for mode in self.modes:
-            for count in self._load.closed:
+            for count in self._load.client_counts:
                 self.add(mode, LoadPoint(CONCURRENCY, count))
             for rate in self._load.rates:
                 self.add(mode, LoadPoint(RATE, rate))
@@ -218,7 +218,7 @@ class LoadConfiguration(StreamConfiguration):
         self._last = self._attempt(taken, lambda: self._run(block, point))
         if self._last is None:
             return False
-        own = taken.of(block.shape)
+        own = taken.samples_of(block.shape)
         own.clock_mhz += self._clock_since(self._last.begin_ns)
         taken.outputs_match = True
         own.blocks.append(self._last)

@@ -135,7 +135,7 @@ class ClientPool:
         """Have clients do something, with a file of that name and size where they are in processes of their own: what they
         answer, and who has looked at them meanwhile."""
         name, size = shared
-        with self._watched(count, longest_ns) as watch:
+        with self._watch_lock(count, longest_ns) as watch:
             if self._sessions == PROCESS:
                 with _shared_file(size) as file:
                     board = file if name == "board" else None
@@ -146,7 +146,7 @@ class ClientPool:
         return answers, watch
 
     @contextmanager
-    def _watched(self, count: int, longest_ns: int) -> Iterator[LockWatch | None]:
+    def _watch_lock(self, count: int, longest_ns: int) -> Iterator[LockWatch | None]:
         """the GIL is looked at where clients share one, and an answer may take as long as it does."""
         workers = [self._configuration.worker, *self._others]
         for worker in workers:
@@ -204,7 +204,7 @@ def _block(answers: Sequence[LoadRuns], watch: LockWatch | None, last_ns: int, r
         "wall_ns": max(it["wall_ns"] for it in answers),
         "begin_ns": begin,
         "round": round,
-        "lock": None if watch is None else watch.seen(begin, last_ns),
+        "lock": None if watch is None else watch.count_waiting(begin, last_ns),
     }
 
 
@@ -241,15 +241,15 @@ _LONGEST = 512
 
 class LockWatch:
     """Looks at threads of a worker while a block lasts; use it as a context manager. Nobody looks where the place (system call
-    and address) is not known: see `ortbench.features.load.worker.clients.waiting_place`."""
+    and address) is not known: see `ortbench.features.load.worker.clients.gil_wait_point`."""
 
-    def __init__(self, pid: int, threads: Sequence[int], place: Sequence[int] | None, seed: int) -> None:
-        self._wait_place = place
+    def __init__(self, pid: int, threads: Sequence[int], wait_point: Sequence[int] | None, seed: int) -> None:
+        self._wait_point = wait_point
         self._random = random.Random(seed)
         self._end = threading.Event()
         self._looks: list[tuple[int, int]] = []
         self._files: list[int] = []
-        if place is not None:
+        if wait_point is not None:
             with suppress(OSError):
                 self._files = [os.open(f"/proc/{pid}/task/{thread}/syscall", os.O_RDONLY) for thread in threads]
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -267,7 +267,7 @@ class LockWatch:
         for file in self._files:
             os.close(file)
 
-    def seen(self, start_ns: int, end_ns: int) -> tuple[int, int] | None:
+    def count_waiting(self, start_ns: int, end_ns: int) -> tuple[int, int] | None:
         """How many clients were waiting, and how many were looked at, between two moments of `time.perf_counter_ns`; None
         where nobody looked."""
         waiting = [count for at, count in self._looks if start_ns <= at < end_ns]
@@ -283,9 +283,9 @@ class LockWatch:
 
     def _is_waiting(self, text: bytes) -> bool:
         """Whether a thread waits for the lock, by what the system says of it: such as ``202 0x7f051f74e6f0 0x89 …``."""
-        assert self._wait_place is not None
+        assert self._wait_point is not None
         number, _, rest = text.partition(b" ")
         address, _, _ = rest.partition(b" ")
         if not number.isdigit() or not address.startswith(b"0x"):
             return False  # it runs
-        return int(number) == self._wait_place[0] and abs(int(address, 16) - self._wait_place[1]) < _NEAR
+        return int(number) == self._wait_point[0] and abs(int(address, 16) - self._wait_point[1]) < _NEAR

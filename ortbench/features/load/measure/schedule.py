@@ -89,10 +89,10 @@ class Turn(NamedTuple):
 def forecast_of(plans: Sequence[Plan], test: SequentialTest | None = None) -> Forecast:
     load = load_in(plans[0])
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
-    level_s, shapes = due.point_s, max(map(blocks_a_round, plans))
+    longest_s, shapes = due.point_s, max(map(blocks_a_round, plans))
     beside_s = _BESIDE_PROCESSES_S if load.sessions == PROCESS else _BESIDE_S
-    processes = max((*load.closed, load.workers)) - 1 if load.sessions == PROCESS else 0
-    rounds = max(_MOST_ROUNDS, math.ceil(level_s)) + 2 if load.closed else 0  # as each process has whole ones
+    processes = max((*load.client_counts, load.workers)) - 1 if load.sessions == PROCESS else 0
+    rounds = max(_MOST_ROUNDS, math.ceil(longest_s)) + 2 if load.client_counts else 0  # as each process has whole ones
     may_be_several = load.file is None and (test is None or isinstance(test, Undecided))
     given = plans[0].loop.processes if may_be_several else 1
     rates = load.rates
@@ -100,15 +100,15 @@ def forecast_of(plans: Sequence[Plan], test: SequentialTest | None = None) -> Fo
     def point_s(point: LoadPoint, run_s: float) -> float:
         if test:
             block_s = max(due.tested_block_s(point, test.least_runs(it, point), run_s) for it in plans[0].modes)
-            return max(test.takes, math.ceil(level_s / block_s)) * (block_s + beside_s)
+            return max(test.takes, math.ceil(longest_s / block_s)) * (block_s + beside_s)
         # Clients that have the device one after the other take as long together as one alone.
         least_s, times = (0.0, 1) if point.kind == RATE else (_FEWEST_ROUNDS * LEAST_RUNS * point.value * run_s, rounds)
-        return max(level_s, least_s) + times * beside_s
+        return max(longest_s, least_s) + times * beside_s
 
     def measuring_s(run_s: float, modes: int) -> float:
-        closed_s = sum(point_s(LoadPoint(CONCURRENCY, it), run_s) for it in load.closed) * shapes
+        closed_s = sum(point_s(LoadPoint(CONCURRENCY, it), run_s) for it in load.client_counts) * shapes
         rated_s = sum(shapes * point_s(LoadPoint(RATE, it), run_s) + ALONE_S for it in rates)
-        searched_s = TRIES * level_s if load.rate == AUTO else 0.0
+        searched_s = TRIES * longest_s if load.rate == AUTO else 0.0
         alone = rounds + (_ALONE_ROUNDS if load.is_open else 0)
         blocks_s = modes * (closed_s + rated_s + searched_s + alone * (ALONE_S + _ALONE_RUNS * run_s))
         starts_s = ((given or PROCESSES) - 1) * ((len(plans) + processes) * _PROCESS_S + modes * _PROCESS_MODE_S)
@@ -155,7 +155,7 @@ class LoadSchedule:
             for point in self._points:
                 name, unit = row_of(point.mode, point.load_point)
                 driver.progress.estimates.named(driver.name_row(number, name), unit)
-        self._blocks = self._in_turns(self._ordered() if self._test is None else self._in_rounds(self._test))
+        self._blocks = self._in_turns(self._turns_in_order() if self._test is None else self._in_rounds(self._test))
 
     # What the driver asks
 
@@ -248,7 +248,7 @@ class LoadSchedule:
         return max(SHORTEST_BLOCK_NS, self._cycle_ns()) / 1e9
 
     def _cycle_ns(self) -> float:
-        return FEWEST_CYCLES * max(map(self._first.inference_ns, self._first.modes)) * max(self._load.closed)
+        return FEWEST_CYCLES * max(map(self._first.inference_ns, self._first.modes)) * max(self._load.client_counts)
 
     def _begin_processes(self, number: int) -> None:
         """Go on in fresh workers, from this round on."""
@@ -260,7 +260,7 @@ class LoadSchedule:
 
     # The order without a test, of one configuration
 
-    def _ordered(self) -> Iterator[Turn]:
+    def _turns_in_order(self) -> Iterator[Turn]:
         points = self._points
         closed, rated = ([it for it in points if it.is_open is is_open] for is_open in (False, True))
         number = 0
@@ -302,7 +302,7 @@ class LoadSchedule:
     def _stretches(self, points: list[Point], number: int, process: int) -> Generator[Turn, None, int]:
         """A stretch of each load point, shuffled, and after each a block of one client alone; rounds as of `_closed_rounds`."""
         self._random.shuffle(points)
-        if (points and not self._load.closed) or self._load.rate == AUTO:
+        if (points and not self._load.client_counts) or self._load.rate == AUTO:
             for _ in range(-(-_ALONE_ROUNDS // self._count) if points else _ALONE_ROUNDS):
                 yield from (Turn(number, mode) for mode in self._first.modes)
                 number += 1

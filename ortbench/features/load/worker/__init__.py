@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ortbench.core.errors import one_line
 from ortbench.features.load.model import LoadClients, LoadRuns, LoadServed
-from ortbench.features.load.worker.clients import Clients, Seat, waiting_place
+from ortbench.features.load.worker.clients import Clients, Seat, gil_wait_point
 from ortbench.model.protocol import pack, unpack
 from ortbench.plan.target import begun_by, inputs_from
 from ortbench.worker import tensors
@@ -122,7 +122,7 @@ class ThreadTurn:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._next = 0
-        self.stopped = False
+        self.is_stopped = False
 
     def __enter__(self) -> object:
         return self._lock.__enter__()
@@ -135,7 +135,7 @@ class ThreadTurn:
         return self._next - 1
 
     def stop(self) -> None:
-        self.stopped = True
+        self.is_stopped = True
 
 
 class ProcessTurn:
@@ -167,7 +167,7 @@ class ProcessTurn:
         self._shared[8] = 1
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         return bool(self._shared[8])
 
 
@@ -216,7 +216,7 @@ def serve(
     try:
         while True:
             with turn:
-                if turn.stopped or (number := turn.next()) >= count:
+                if turn.is_stopped or (number := turn.next()) >= count:
                     break
                 spent.note(number)
                 if (spun_ns := _wait(due[number], cutoff_ns, turn)) is None:
@@ -252,7 +252,7 @@ def _wait(due_ns: int, cutoff_ns: int, turn: Turn) -> int | None:
     clock = time.perf_counter_ns
     while (left := due_ns - clock()) > _SPIN_NS:
         time.sleep(min(left - _SPIN_NS, _SLICE_NS) / 1e9)
-        if turn.stopped:
+        if turn.is_stopped:
             return None
     while (now := clock()) < due_ns:
         pass
@@ -270,7 +270,7 @@ def load_clients(
         state.others[Clients] = Clients(opened, own, first, requests)
     clients: Clients = state.others[Clients]
     clients.add(mode, count)
-    return {"threads": clients.natives, "lock": waiting_place()}
+    return {"threads": clients.natives, "lock": gil_wait_point()}
 
 
 def load_closed(
@@ -285,10 +285,10 @@ def load_closed(
 ) -> LoadRuns:
     """Have clients call for so long, and `least` runs each, and check what each was left with. Where others are in other processes,
     `at_ns` is when to begin and `board` the file that holds clients together. The `order` of shapes comes again and again."""
-    places = bytearray(count + 1) if board is None else _board(Path(board))
+    board_bytes = bytearray(count + 1) if board is None else _board(Path(board))
 
     def calling(begin: int) -> Callable[[Seat, int], Runs]:
-        return lambda seat, number: keep_calling(seat, number, places, begin, begin + duration_ns, least, order)
+        return lambda seat, number: keep_calling(seat, number, board_bytes, begin, begin + duration_ns, least, order)
 
     return _together(state, mode, count, at_ns, calling)[1]
 
@@ -335,7 +335,7 @@ def _together(
     with no_garbage_collection():
         before = sum(cpu_ns()), time.perf_counter_ns()
         asked: list[Future[R]] = [
-            clients.thread(it).submit(call, seat, clients.first + it) for it, seat in enumerate(seats)
+            clients.thread(number).submit(call, seat, clients.first + number) for number, seat in enumerate(seats)
         ]
         found = [it.result() for it in asked]
         end, after = time.perf_counter_ns(), sum(cpu_ns())

@@ -122,17 +122,17 @@ class Clients:
         return [client.native for client in self._clients]
 
     def _another(self, number: int) -> Client:
-        opened, place = self._opened, self.first + number
+        opened, client_number = self._opened, self.first + number
         model = opened.model
         if self._own and number:
             model = session.open_model(opened.path, opened.target, opened.model.provider)
             model.syncs = opened.model.syncs  # what was proved of this EP need only be confirmed
         # Inputs that were given are the same for all; those that are made up differ, so that mixed-up buffers show.
-        if place or self._own or len(self._requests) > 1:
-            own = [opened.reopen(model, replace(it, seed=opened.request.seed + place)) for it in self._requests]
+        if client_number or self._own or len(self._requests) > 1:
+            own = [opened.reopen(model, replace(it, seed=opened.request.seed + client_number)) for it in self._requests]
         else:
             own = [opened]
-        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"client-{place}")
+        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"client-{client_number}")
         return Client(thread, thread.submit(threading.get_native_id).result(), own)
 
 
@@ -149,7 +149,7 @@ _LEAST_ADDRESS = 1 << 16
 _FORM = re.compile(rb"(\d+) 0x([0-9a-f]+) ")
 
 
-def waiting_place() -> list[int] | None:
+def gil_wait_point() -> list[int] | None:
     """The number of the system call and the address at which threads wait for the GIL; None where that cannot be seen."""
     if not sys.platform.startswith("linux"):
         return None
@@ -166,7 +166,7 @@ def waiting_place() -> list[int] | None:
     try:
         while not native:
             time.sleep(0.001)
-        return _seen(native[0])
+        return _find_wait_point(native[0])
     except (OSError, AttributeError):
         return None
     finally:
@@ -174,7 +174,7 @@ def waiting_place() -> list[int] | None:
         thread.join()
 
 
-def _seen(native: int) -> list[int] | None:
+def _find_wait_point(native: int) -> list[int] | None:
     """The same, by looks at a thread that wants the lock while the client has it."""
     keeping = ctypes.PyDLL(None)
     buffer = ctypes.create_string_buffer(256)
@@ -188,9 +188,9 @@ def _seen(native: int) -> list[int] | None:
             # Else it runs, has no core to do so, or sleeps where the first argument is no address.
             if found is not None and int(found[2], 16) >= _LEAST_ADDRESS:
                 seen[int(found[1]), int(found[2], 16)] += 1
-            for place, times in seen.most_common(1):
+            for point, times in seen.most_common(1):
                 if times == _ENOUGH:
-                    return list(place)
+                    return list(point)
     finally:
         os.close(file)
     return None

@@ -66,9 +66,9 @@ class CpuLoop(LoopMode):
         linked = {it.into for it in taken}  # a link that gives nothing must fail, not find what the plain run had
         self._feeds: list[dict[str, Any]] = [
             {
-                spec.name: self._make_feed(place, step[spec.name])
-                for place, spec in enumerate(model.inputs)
-                if spec.name in step and place not in linked
+                spec.name: self._make_feed(index, step[spec.name])
+                for index, spec in enumerate(model.inputs)
+                if spec.name in step and index not in linked
             }
             for step in loop.feeds
         ]
@@ -76,10 +76,10 @@ class CpuLoop(LoopMode):
         self._calls = self._add_choices(steps)
         self._count()
 
-    def _make_feed(self, place: int, array: Array) -> Any:
+    def _make_feed(self, index: int, array: Array) -> Any:
         if self._native:
             return array
-        value = host_value(self._model.inputs[place], array)
+        value = host_value(self._model.inputs[index], array)
         self._owners.append((value, array))
         return value
 
@@ -97,7 +97,7 @@ class CpuLoop(LoopMode):
         else:
             found = model.session.run_with_ort_values(model.output_names, given, model.plain_options)
         self._state = [found[pair.out] for pair in self._loop.pairs]
-        self._got[number] = [None if place in self._state_outputs else array for place, array in enumerate(found)]
+        self._got[number] = [None if index in self._state_outputs else array for index, array in enumerate(found)]
         if self._chosen is not None and number:
             self._got[number - 1] = None  # those of a long one would not fit
 
@@ -110,7 +110,7 @@ class CpuLoop(LoopMode):
 
     def step_outputs(self, number: int) -> list[Array | None]:
         found = to_arrays(self._model, self._got[number])
-        return [found[place] for place in self._free]
+        return [found[index] for index in self._free]
 
     def logits(self, number: int) -> Array:
         generated, got = self._loop.generated, self._got[number]
@@ -131,17 +131,17 @@ class CpuLoop(LoopMode):
 
     def _count(self) -> None:
         model, loop = self._model, self._loop
-        if any(place.is_shared for place in (*model.places.inputs, *model.places.outputs)):
+        if any(location.is_shared for location in (*model.places.inputs, *model.places.outputs)):
             return  # ORT may hand an array on as it is
         ins, outs = model.places.inputs, model.places.outputs
         into = [(n, model.inputs[it.into]) for n, it in enumerate(loop.pairs) if not ins[it.into].is_on_host]
         out = [(n, model.outputs[it.out]) for n, it in enumerate(loop.pairs) if not outs[it.out].is_on_host]
         state_in = [sum(spec.nbytes(shapes[n]) for n, spec in into) for shapes in loop.shapes[:-1]]
         state_out = [sum(spec.nbytes(shapes[n]) for n, spec in out) for shapes in loop.shapes[1:]]
-        crosses = {spec.name: not place.is_on_host for spec, place in zip(model.inputs, ins, strict=True)}
+        crosses = {spec.name: not location.is_on_host for spec, location in zip(model.inputs, ins, strict=True)}
         others_in = [sum(array.nbytes for name, array in step.items() if crosses[name]) for step in loop.feeds]
         others_out = [
-            sum(array.nbytes for place, array in zip(self._free, step, strict=True) if not outs[place].is_on_host)
+            sum(array.nbytes for index, array in zip(self._free, step, strict=True) if not outs[index].is_on_host)
             for step in loop.outputs
         ]
         self._count_bytes((state_in, state_out), (others_in, others_out))
@@ -213,7 +213,7 @@ class HostAccessibleLoop(BoundLoop):
     name = HOST_ACCESSIBLE
     single: type[BoundMode] = HostAccessibleMode
     leaves_to_ort = False  # its outputs would be in the device's DEFAULT memory
-    reads_in_place = True
+    host_reads_outputs = True
 
     def _copy_in(self, slots: Sequence[Slot]) -> Copy:
         moved = [slot for slot in slots if not slot.is_in_place]
@@ -277,7 +277,7 @@ class LoopInWorker(Opened):
             "fill": dict(steps.fill),
             "keep": list(steps.keep),
             "resident": list(steps.resident),
-            **({} if told is None else {"generation": {**told.described(), **self._eps()}}),
+            **({} if told is None else {"generation": {**told.describe(), **self._eps()}}),
         }
 
     def _eps(self) -> dict[str, object]:

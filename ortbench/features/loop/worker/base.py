@@ -90,7 +90,7 @@ class LoopMode(PartsMode):
         super().__init__()
         self._model, self._loop = model, loop
         self._state_outputs = loop.state_outputs
-        self._free = [place for place in range(len(model.outputs)) if place not in self._state_outputs]
+        self._free = [index for index in range(len(model.outputs)) if index not in self._state_outputs]
         self._calls = []
         # Of a loop that generates: its own tokens, and whether it goes on with those of the plain loop.
         self._chosen = None if loop.generated is None else np.zeros_like(loop.generated.tokens)
@@ -132,8 +132,8 @@ class LoopMode(PartsMode):
         assert chosen is not None
         chosen[:, number] = last_position(self.logits(number), generated.batch).argmax(-1)
         if number + 1 < self._loop.count:
-            own = not self._is_following and number >= generated.forced
-            generated.next_ids[:, 0] = chosen[:, number] if own else generated.fed(number)
+            own = not self._is_following and number >= generated.forced_count
+            generated.next_ids[:, 0] = chosen[:, number] if own else generated.fed_tokens(number)
 
     def time_separately(self, repeats: int) -> dict[str, Any]:
         """What the choice of a token takes, with the copy of its logits, where the loop generates."""
@@ -187,11 +187,11 @@ class LoopMode(PartsMode):
             found = [("tokens after the last step", self._chosen[:, :count], loop.generated.tokens[:, :count])]
             if count < loop.count:
                 return found
-            steps = [(last, [loop.single.reference[place] for place in self._free])]
+            steps = [(last, [loop.single.reference[index] for index in self._free])]
         for number, wanted in steps:
-            for place, array, got in zip(self._free, wanted, self.step_outputs(number), strict=True):
+            for index, array, got in zip(self._free, wanted, self.step_outputs(number), strict=True):
                 if got is not None:
-                    name = specs[place].name
+                    name = specs[index].name
                     label = self._step_label(name, number) if loop.generated is None else f"{name} after the last step"
                     found.append((label, got, array))
         states = zip(loop.pairs, self.state(last), loop.last, strict=True)
@@ -227,10 +227,10 @@ class LoopMode(PartsMode):
             # computed from it, and a decoder's would be gigabytes to compare, a minute for 200 tokens.
             if number < _COMPARED or number & (number - 1) == 0 or number == self._loop.count - 1:
                 found += zip((pair.out for pair in self._loop.pairs), self.state(number), strict=True)
-            for place, got in found:
+            for index, got in found:
                 if got is None:
                     continue
-                wrong = difference(self._step_label(names[place], number), got, reference[place], rtol, atol, PLAIN)
+                wrong = difference(self._step_label(names[index], number), got, reference[index], rtol, atol, PLAIN)
                 if wrong is not None:
                     raise WrongOutputs(wrong)
 
@@ -238,7 +238,9 @@ class LoopMode(PartsMode):
         self, state: tuple[list[int], list[int]], others: tuple[list[int], list[int]], first: int = 0, last: int = 0
     ) -> None:
         """Keep what is copied, by step, in and out: because of the state, and besides; in before the first step, out behind the last."""
-        step_in, step_out = ([a + b for a, b in zip(*side, strict=True)] for side in zip(state, others, strict=True))
+        step_in, step_out = (
+            [a + b for a, b in zip(*counts, strict=True)] for counts in zip(state, others, strict=True)
+        )
         self.bytes_in, self.bytes_out = first + sum(step_in), sum(step_out) + last
         found = zip(COPIED_BY_STEPS, (*state, step_in, step_out), strict=True)
         # A number where it is the same in all.

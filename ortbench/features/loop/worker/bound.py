@@ -76,7 +76,7 @@ class BoundLoop(LoopMode):
     single: type[BoundMode]  # the mode of single inferences that has its memory, and proves its sync
     one_buffer = False  # past and present of a state share one
     leaves_to_ort = True  # ONNX Runtime allocates a state that grows, where it can
-    reads_in_place = False  # the host reads outputs where they are
+    host_reads_outputs = False  # the host reads outputs where they are
 
     def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links | None = None) -> None:
         super().__init__(model, loop)
@@ -123,29 +123,29 @@ class BoundLoop(LoopMode):
 
     def _input_slots(self, number: int) -> Iterator[Slot]:
         arrays = self._loop.feeds[number]
-        for spec, place in zip(self._model.inputs, self._model.places.inputs, strict=True):
+        for spec, location in zip(self._model.inputs, self._model.places.inputs, strict=True):
             if spec.name in arrays:
-                yield self._input_slot(spec, place, arrays[spec.name])
+                yield self._input_slot(spec, location, arrays[spec.name])
 
-    def _input_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
+    def _input_slot(self, spec: TensorSpec, location: Place, array: Array) -> Slot:
         """An input that is no state, with its array in a step."""
         linked = self._links.taken.get(spec.name)
         if linked is None:
-            return self._make_slot(spec, place, array)
-        memory = self._single.memory_for(spec, place)
+            return self._make_slot(spec, location, array)
+        memory = self._single.memory_for(spec, location)
         if linked.value is not None:
             return Slot(spec, linked.array, linked.value, memory, is_in_place=True)
-        if place.is_on_host and not spec.is_packed:  # it can be read where it is
+        if location.is_on_host and not spec.is_packed:  # it can be read where it is
             return Slot(spec, linked.array, host_value(spec, linked.array), memory, is_in_place=True)
         return Slot(spec, linked.array, self._value(spec, linked.array.shape, memory), memory, is_in_place=False)
 
     def _output_slots(self, number: int) -> Iterator[Slot]:
-        for place, reference in zip(self._free, self._loop.outputs[number], strict=True):
-            spec, key = self._model.outputs[place], (self._model.outputs[place].name, reference.shape)
+        for index, reference in zip(self._free, self._loop.outputs[number], strict=True):
+            spec, key = self._model.outputs[index], (self._model.outputs[index].name, reference.shape)
             if key in self._shared:
                 yield self._shared[key]
                 continue
-            slot = self._make_slot(spec, self._model.places.outputs[place], np.empty(reference.shape, reference.dtype))
+            slot = self._make_slot(spec, self._model.places.outputs[index], np.empty(reference.shape, reference.dtype))
             if spec.name in self.unshaped:
                 if spec.name in self._links.given:
                     raise Unsupported(f"{self._single.explain_unshaped()}: a link hands on outputs of a known size")
@@ -154,10 +154,10 @@ class BoundLoop(LoopMode):
                 self._shared[key] = slot
             yield slot
 
-    def _make_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
-        memory = self._single.memory_for(spec, place)
-        value = host_value(spec, array) if place.is_host_only else self._value(spec, array.shape, memory)
-        return Slot(spec, array, value, memory, place.is_host_only)
+    def _make_slot(self, spec: TensorSpec, location: Place, array: Array) -> Slot:
+        memory = self._single.memory_for(spec, location)
+        value = host_value(spec, array) if location.is_host_only else self._value(spec, array.shape, memory)
+        return Slot(spec, array, value, memory, location.is_host_only)
 
     def _make_state(self, number: int, pair: Pair) -> State:
         model, shape = self._model, self._loop.shapes[0][number]
@@ -221,7 +221,7 @@ class BoundLoop(LoopMode):
             read += self._finals
         back = self._read_outputs(read, binding)
         wait: Copy | None = binding.synchronize_outputs if self.sync.kind == SYNCHRONIZE else None
-        waits_by_copy = not self.reads_in_place and not all(slot.is_in_place for slot in read)
+        waits_by_copy = not self.host_reads_outputs and not all(slot.is_in_place for slot in read)
         if self.sync.kind == READBACK and not waits_by_copy:
             by_token = self.sync.proof is not None and self.sync.proof.is_token_ordered
             wait = self._single.read_token if by_token else partial(self._read_back, number)
@@ -233,7 +233,9 @@ class BoundLoop(LoopMode):
         copy_others = self._copy_out(slots)
         if not unshaped:
             return copy_others
-        return call_and_wait(copy_others, partial(_StepReader(unshaped, self.reads_in_place).copy, binding._iobinding))
+        return call_and_wait(
+            copy_others, partial(_StepReader(unshaped, self.host_reads_outputs).copy, binding._iobinding)
+        )
 
     def _bind_unshaped(self, binding: Any, slots: Sequence[Slot]) -> list[Copy]:
         """What binds outputs without a shape; what a run leaves in a binding is taken for preallocated by the next one."""
@@ -254,7 +256,7 @@ class BoundLoop(LoopMode):
     def _fixed_step(self, number: int) -> Copy:
         """A step whose tensors all have fixed places: its binding is made once, for all steps that have the same."""
         slots = (*self._ins[number], *self._outs[number])
-        states = [(state.spec.name, self._state_value(place, number)) for place, state in enumerate(self._states)]
+        states = [(state.spec.name, self._state_value(index, number)) for index, state in enumerate(self._states)]
         key = (
             *(id(value) for _, value in states),
             *(id(slot.array if slot.is_in_place else slot.value) for slot in slots),
@@ -270,9 +272,9 @@ class BoundLoop(LoopMode):
         run = partial(self._model.session.run_with_iobinding, binding, self._options)
         return join_calls([before, *self._bind_unshaped(binding, self._outs[number]), run, behind])
 
-    def _state_value(self, place: int, number: int) -> Any:
+    def _state_value(self, index: int, number: int) -> Any:
         """What a step has for the input of a state of fixed shape, by the number of the state."""
-        return self._states[place].buffers[number % 2] if number else self._firsts[place].value
+        return self._states[index].buffers[number % 2] if number else self._firsts[index].value
 
     def _next_value(self, state: State, number: int) -> Any:
         return state.buffers[(number + 1) % 2]
@@ -280,18 +282,18 @@ class BoundLoop(LoopMode):
     def _bind_calls(self, binding: Any, number: int) -> list[Copy]:
         """What binds all outputs of a step, in the model's order."""
         slots = {slot.spec.name: slot for slot in self._outs[number]}
-        states = {state.name_out: (place, state) for place, state in enumerate(self._states)}
+        states = {state.name_out: (index, state) for index, state in enumerate(self._states)}
         calls: list[Copy] = []
         for name in self._model.output_names:
             if (slot := slots.get(name)) is not None:
                 plainly = partial(self._bind_output, binding, name, slot.spec, slot.value, slot.is_in_place)
                 calls += self._bind_unshaped(binding, [slot]) or [plainly]
                 continue
-            place, state = states[name]
+            index, state = states[name]
             if state.buffers:
                 calls.append(partial(self._bind_output, binding, name, state.spec, self._next_value(state, number)))
             else:
-                calls.append(partial(self._bind_grown, state, place, number))
+                calls.append(partial(self._bind_grown, state, index, number))
         return calls
 
     def _bind_output(self, binding: Any, name: str, spec: TensorSpec, value: Any, stays: bool = False) -> None:
@@ -302,10 +304,12 @@ class BoundLoop(LoopMode):
         binding, native = self._binding, self._binding._iobinding
         fixed = [(slot.spec.name, slot.value) for slot in self._ins[number]]
         fixed += [
-            (it.spec.name, self._state_value(place, number)) for place, it in enumerate(self._states) if it.buffers
+            (state.spec.name, self._state_value(index, number))
+            for index, state in enumerate(self._states)
+            if state.buffers
         ]
         ins = [(name, value._get_c_value()) for name, value in fixed]
-        grown = [(place, it.spec.name, it.pair.out) for place, it in enumerate(self._states) if not it.buffers]
+        grown = [(index, it.spec.name, it.pair.out) for index, it in enumerate(self._states) if not it.buffers]
         bind_outputs = self._bind_calls(binding, number)
         before, behind = self._copies(number, binding)
         run, options, states = self._model.session.run_with_iobinding, self._options, self._grown
@@ -314,33 +318,33 @@ class BoundLoop(LoopMode):
         def step() -> None:
             for name, value in ins:
                 bind(name, value)
-            for place, name, _ in grown:
-                bind(name, states[place])
+            for index, name, _ in grown:
+                bind(name, states[index])
             for bind_output in bind_outputs:
                 bind_output()
             before()
             run(binding, options)
             if is_left_to_ort:
                 found = native.get_outputs()
-                for place, _, out in grown:
-                    states[place] = found[out]
+                for index, _, out in grown:
+                    states[index] = found[out]
             else:
-                for place, _, _ in grown:
-                    states[place] = allocated[place][1]._get_c_value()
+                for index, _, _ in grown:
+                    states[index] = allocated[index][1]._get_c_value()
             behind()
 
         return step
 
-    def _bind_grown(self, state: State, place: int, number: int) -> None:
+    def _bind_grown(self, state: State, index: int, number: int) -> None:
         """The output of a state that grows, in memory of its own."""
-        is_end = number == self._loop.count - 1 and place in self._ends  # where others look for it
+        is_end = number == self._loop.count - 1 and index in self._ends  # where others look for it
         if self.is_left_to_ort and not is_end:
             self._binding._iobinding.bind_output(state.name_out, state.memory.ort_device())
             return
-        shape = self._loop.shapes[number + 1][place]
-        value = self._ends[place].value if is_end else state.memory.allocate(state.spec, shape)
+        shape = self._loop.shapes[number + 1][index]
+        value = self._ends[index].value if is_end else state.memory.allocate(state.spec, shape)
         # Neither the binding nor ORT's own value keeps the memory: the past is read until this step is over.
-        self._allocated[place] = (self._allocated.get(place, (None, None))[1], value)
+        self._allocated[index] = (self._allocated.get(index, (None, None))[1], value)
         self._bind_output(self._binding, state.name_out, state.spec, value)
 
     def _can_leave_to_ort(self) -> bool:
@@ -358,14 +362,14 @@ class BoundLoop(LoopMode):
 
     def state(self, number: int) -> list[Array]:
         slots = []
-        for place, state in enumerate(self._states):
-            shape = self._loop.shapes[number + 1][place]
-            value = state.buffers[(number + 1) % 2] if state.buffers else ort.OrtValue(self._grown[place])
+        for index, state in enumerate(self._states):
+            shape = self._loop.shapes[number + 1][index]
+            value = state.buffers[(number + 1) % 2] if state.buffers else ort.OrtValue(self._grown[index])
             slots.append(Slot(state.spec, np.empty(shape, state.spec.dtype), value, state.memory, is_in_place=False))
         copy_to_host([slot for slot in slots if slot.array.size])()
-        found = {place: slot.array for place, slot in enumerate(slots)}
+        found = {index: slot.array for index, slot in enumerate(slots)}
         if number == self._loop.count - 1:
-            found |= {place: slot.array for place, slot in self._ends.items() if slot in self._finals}
+            found |= {index: slot.array for index, slot in self._ends.items() if slot in self._finals}
         return list(found.values())
 
     def end(self, out: int) -> Slot:
@@ -423,7 +427,9 @@ class BoundLoop(LoopMode):
         ]
         inputs = self._model.places.inputs
         on_device = [
-            it for state, it in zip(self._states, self._firsts, strict=True) if not inputs[state.pair.into].is_host_only
+            slot
+            for state, slot in zip(self._states, self._firsts, strict=True)
+            if not inputs[state.pair.into].is_host_only
         ]
         first = copied_bytes([*on_device, *self._taken])
         self._count_bytes(self._count_crossing(), (there, back), first, copied_bytes(self._finals))
@@ -433,11 +439,11 @@ class BoundLoop(LoopMode):
         ONNX Runtime copies these in every run."""
         found: tuple[list[int], list[int]] = ([0] * self._loop.count, [0] * self._loop.count)
         ins, outs = self._model.places.inputs, self._model.places.outputs
-        for place, state in enumerate(self._states):
+        for index, state in enumerate(self._states):
             on_host = outs[state.pair.out].is_host_only, ins[state.pair.into].is_host_only
             if on_host[0] != on_host[1]:
                 for number, shapes in enumerate(self._loop.shapes[1:]):
-                    found[on_host.index(True)][number] += state.spec.nbytes(shapes[place])
+                    found[on_host.index(True)][number] += state.spec.nbytes(shapes[index])
         return found
 
     # What a link would cost through the host
@@ -449,8 +455,8 @@ class BoundLoop(LoopMode):
 
     def copy_in(self, into: int) -> Copy | None:
         """The copy of an input to the device, synced; None where it is read on the host. What it copies is what is there."""
-        spec, place = self._model.inputs[into], self._model.places.inputs[into]
-        if place.is_on_host:
+        spec, location = self._model.inputs[into], self._model.places.inputs[into]
+        if location.is_on_host:
             return None
         number = self._loop.state_of_input(into)
         if number is not None:

@@ -60,7 +60,7 @@ class LoopData:
         generated, feeds = self.generated, self.feeds[number]
         if generated is None or number == 0:
             return feeds
-        ids = generated.fed(number - 1).astype(generated.next_ids.dtype).reshape(-1, 1)
+        ids = generated.fed_tokens(number - 1).astype(generated.next_ids.dtype).reshape(-1, 1)
         return {**feeds, generated.roles.ids.name: ids}
 
     def state_of_output(self, out: int) -> int | None:
@@ -125,9 +125,9 @@ def make_loop_data(
             ) from None
         first_ns = first_ns or took_ns
         feeds.append({name: array for name, array in arrays.items() if name in made.others})
-        for place, spec in enumerate(model.outputs):
-            if (number, place) in expected:
-                beside.append((f"{spec.name} of step {number}", found[place], expected[number, place]))
+        for index, spec in enumerate(model.outputs):
+            if (number, index) in expected:
+                beside.append((f"{spec.name} of step {number}", found[index], expected[number, index]))
         if generated is not None:
             ids = {name: array.copy() for name, array in arrays.items() if name == generated.roles.ids.name}
             arrays = {**arrays, **ids}
@@ -142,7 +142,7 @@ def make_loop_data(
                 f"--steps {steps.count}: the outputs of {number + 1} steps take {kept / 1e9:.1f} GB; fewer steps, please"
             )
         if not number:
-            state_names = [model.outputs[place].name for place in state_outputs]
+            state_names = [model.outputs[index].name for index in state_outputs]
             unshaped = find_unshaped(path, model, arrays, made.ranges, found, state_names)
         singles[2:] = [Data(arrays, found, made.guessed, made.ranges, first_ns, unshaped=unshaped)]
         state = [found[pair.out] for pair in pairs]
@@ -152,9 +152,9 @@ def make_loop_data(
     if beside:
         singles[-1].expected = compare_with_expected(beside, request, [model], path)
         if singles[-1].expected["differs"] is None and generated is None:
-            kept_places = [it for it in range(len(model.outputs)) if it not in state_outputs]
+            kept_outputs = [it for it in range(len(model.outputs)) if it not in state_outputs]
             outputs = [
-                [expected.get((number, it), array) for it, array in zip(kept_places, of_step, strict=True)]
+                [expected.get((number, it), array) for it, array in zip(kept_outputs, of_step, strict=True)]
                 for number, of_step in enumerate(outputs)
             ]
     early, single = singles[:2][-1], singles[-1]
@@ -274,7 +274,7 @@ def _load_expected(model: Model, request: Inputs, count: int) -> dict[tuple[int,
         return {}
     names = [spec.name for spec in model.outputs]
     keys = "its keys are step0/NAME and so on, as many steps as there are"
-    known = {f"step{step}/{name}": (step, place) for step in range(count) for place, name in enumerate(names)}
+    known = {f"step{step}/{name}": (step, index) for step in range(count) for index, name in enumerate(names)}
     return {
         known[key]: array
         for key, array in input_arrays.load_outputs(Path(request.expect), known, keys, r"step\d+").items()

@@ -68,14 +68,14 @@ class Generated:
         """How many tokens the cache holds before a step."""
         return self.context + (self.prompt + number - 1 if number else 0)
 
-    def fed(self, number: int) -> Array:
+    def fed_tokens(self, number: int) -> Array:
         """The tokens [batch] that the plain loop fed to the step behind this one."""
         at = self.depth(number + 1)
         chosen: Array = self.tokens[:, number] if self.given is None or at >= self.given.shape[1] else self.given[:, at]
         return chosen
 
     @property
-    def forced(self) -> int:
+    def forced_count(self) -> int:
         """How many of the fed tokens come from the file."""
         behind = 0 if self.given is None else self.given.shape[1] - self.depth(1)
         return min(behind, int(self.tokens.shape[1]) - 1)
@@ -90,15 +90,15 @@ class Generated:
             self.near[:, number] = best[:, 1] - best[:, 0] <= 2 * apart
         self.tokens[:, number] = logits.argmax(-1)
         if number + 1 < self.tokens.shape[1]:
-            self.next_ids[:, 0] = self.fed(number)
+            self.next_ids[:, 0] = self.fed_tokens(number)
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         return {
             "prompt": self.prompt,
             "context": self.context,
             "tokens": self.tokens.shape[1],
             "batch": self.batch,
-            "forced": self.forced,
+            "forced": self.forced_count,
             "from_file": self.given is not None,
             "fixed_cache": self.fixed,
             "said_by": self.said_by,
@@ -116,8 +116,8 @@ def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]
     ins, outs = ({spec.name: spec for spec in specs} for specs in (model.inputs, model.outputs))
     said = [pair for out, into in decoder.feedback for pair in expanded(out, into, list(outs)) if pair[1] in ins]
     rest = (
-        [describe_tensor(spec) for name, spec in side.items() if name not in {pair[at] for pair in said}]
-        for at, side in ((1, ins), (0, outs))
+        [describe_tensor(spec) for name, spec in specs.items() if name not in {pair[at] for pair in said}]
+        for at, specs in ((1, ins), (0, outs))
     )
     found = {**dict(said), **{out["name"]: into["name"] for out, into in by_name(*rest)}}
     if not found:
@@ -132,7 +132,7 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
     ins = {spec.name: spec for spec in model.inputs if spec.name not in state_in}
     outs = {spec.name: spec for spec in model.outputs if spec.name not in state_out}
 
-    def named(role: str, there: Mapping[str, TensorSpec]) -> str | None:
+    def name_of(role: str, there: Mapping[str, TensorSpec]) -> str | None:
         said = decoder.names.get(role)
         if said in there:
             return said
@@ -147,14 +147,14 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
             None,
         )
 
-    own, logits = named("ids", ins), named("logits", outs)
+    own, logits = name_of("ids", ins), name_of("logits", outs)
     ids = None if own is None else ins[own]
     if ids is None or logits is None:
         lacks = "input of token ids (input_ids)" if ids is None else "output of logits (logits)"
         raise BadInput(f"{path}: the model has no {lacks}, so it is no decoder; {_OF_A_LOOP}", _FLAG)
     if len(ids.shape) != 2:
         raise BadInput(f"{path}: {ids.name} is not [batch, sequence]; {_OF_A_LOOP}", _FLAG)
-    rest = (named(role, ins) for role in ("mask", "positions", "past", "total", "branch"))
+    rest = (name_of(role, ins) for role in ("mask", "positions", "past", "total", "branch"))
     return Roles(ids, outs[logits], *rest)
 
 

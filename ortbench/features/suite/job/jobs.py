@@ -167,7 +167,7 @@ class _Maker:
                 if kind == LOAD:
                     part_of(LOAD, "gates", "check_live")(limits, plans)
                 else:
-                    regression_tests(limits, plan.modes, plan.work.shared(plans[1].work))
+                    regression_tests(limits, plan.modes, plan.work.common_work(plans[1].work))
         plans = [replace(it, name=self._case.id) for it in plans]
         case = replace(self._case, ep=" and ".join(eps_of(plan))) if self._part else self._case
         why = self._read_why(is_live and kind != LOAD and plan.work == INFERENCE)
