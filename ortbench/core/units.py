@@ -178,3 +178,7 @@ def rate(per_second: float) -> str:
 def rate_asked(rate: float) -> str:
     """A rate as it was asked for; one that a search came upon with three digits."""
     return f"{rate:g}" if rate in (int(rate), float(f"{rate:.3g}")) else digits(rate)
+
+
+def request_rate(rate: float) -> str:
+    return f"{rate_asked(rate)} request{'' if rate == 1 else 's'}/s"

@@ -12,7 +12,7 @@ from ortbench.analysis.advice import Weight
 from ortbench.core import units
 from ortbench.core.features import features, part_of
 from ortbench.core.safe_text import first_of, listed, shortened
-from ortbench.core.units import rate_asked
+from ortbench.core.units import request_rate
 from ortbench.facts.fact import Fact, Quantity
 
 _MOST_FIGURES = 5  # of a page
@@ -36,7 +36,7 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "items/s": lambda value: f"{units.rate(value)} items/s",
     "tokens/s": lambda value: f"{units.rate(value)} tokens/s",
     "steps/s": lambda value: f"{units.rate(value)} steps/s",
-    "requests/s": lambda value: f"{rate_asked(value)} requests/s",
+    "requests/s": request_rate,
     "%": lambda value: f"{value:g}%",
     "dB": lambda value: f"{units.digits(value)} dB",
     "1": lambda value: f"{value:g}" if value == int(value) else units.digits(value),

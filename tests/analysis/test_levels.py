@@ -87,6 +87,7 @@ def test_levels_are_ordered_and_told_apart() -> None:
     ]  # fmt: skip
     assert [load_point_of(it).text for it in measured_cases(result, RATE)] == ["30 requests/s"]
     assert LoadPoint(RATE, 83.981).text == "84.0 requests/s"  # which a search came upon
+    assert LoadPoint(RATE, 1.0).phrase == "at 1 request/s"
     assert [LoadPoint(CONCURRENCY, 1).text, LoadPoint(CONCURRENCY, 4).phrase, LoadPoint(RATE, 0.5).phrase] == [
         "1 client",
         "with 4 clients",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ortbench.analysis.load_points import INFERENCES, P50, figure, interval, is_full, latency_of, rate_of
 from ortbench.core import units
-from ortbench.core.units import rate_asked
+from ortbench.core.units import request_rate
 from ortbench.features.load.analysis import (
     CONCURRENCY,
     RATE,
@@ -157,7 +157,7 @@ def by_rate(results: Sequence[Result], names: Sequence[str]) -> model.Chart | No
         lines.append(curve.line(stat))
         if curve.found is not None:  # the highest rate that meets the SLO
             rate, beyond = curve.found["rate"], curve.found["violated_from"]
-            tip = f"{curve.name}: {slo_text(slo)} up to {rate_asked(rate)} requests/s"
+            tip = f"{curve.name}: {slo_text(slo)} up to {request_rate(rate)}"
             uprights.append(model.Upright(rate, curve.look.colour, tip, None if beyond is None else (rate, beyond)))
     axis, name = model.Axis("rates", "requests/s"), f"{stat} of latency"
     panel = model.Panel(tuple(lines), axis, name=name, limits=_limits(slo, stat), uprights=tuple(uprights))

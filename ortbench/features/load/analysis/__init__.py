@@ -29,7 +29,7 @@ from ortbench.core import units
 from ortbench.core.errors import BadInput, one_line
 from ortbench.core.safe_text import visible
 from ortbench.core.stats import Ratio, Value, of_processes
-from ortbench.core.units import rate_asked
+from ortbench.core.units import rate_asked, request_rate
 from ortbench.features.load.model import KIND, Knee, LoadSetup, MetSlo, SloRate
 from ortbench.model.modes import LATENCY, THROUGHPUT, mode_of
 from ortbench.model.result import FAILED, OK, Case, Result
@@ -56,7 +56,7 @@ class LoadPoint(NamedTuple):
     def text(self) -> str:
         """In words: ``4 clients``, ``30 requests/s``."""
         if self.kind == RATE:
-            return f"{rate_asked(self.value)} requests/s"
+            return request_rate(self.value)
         return "1 client" if self.value == 1 else f"{self.value:g} clients"
 
     @property
