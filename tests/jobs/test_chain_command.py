@@ -185,15 +185,6 @@ def check_timeline(trace: traceformat.Trace, result: Result) -> None:
     assert runs == [f"profiled run {number} of {name}" for name in names for number in (1, 2, 3)]
 
 
-def test_outputs_that_are_not_the_expected_ones(tmp_path: Path) -> None:
-    arrays: dict[str, Any] = {"last/w": np.zeros((1, 96), np.float32)}
-    np.savez(tmp_path / "expected.npz", **arrays)
-    path = write(tmp_path, defaults("cpu") + STAGES + BETWEEN)
-    ran = ortbench("chain", path, *ONCE, "--out", tmp_path / "out", "--expect", tmp_path / "expected.npz")
-    assert ran.code == 1
-    assert ran.error_line.startswith("the outputs are not the expected ones: 96 of 96 values of output last.w differ")
-
-
 @pytest.mark.parametrize("honesty", HONESTY)
 def test_links_stay_on_the_device_and_cross_with_cpu(tmp_path: Path, library: Path, honesty: Honesty) -> None:
     """By the device's own trace: whatever its runs and syncs are like, no link is copied with device-resident, and with cpu
@@ -261,13 +252,6 @@ def test_state_that_grows_is_handed_on(tmp_path: Path, library: Path, on_device:
     }  # fmt: skip
 
 
-def test_links_by_pattern(tmp_path: Path) -> None:
-    """As many links as there are outputs that a pattern fits, so that caches need not be named one by one."""
-    stages = '[[stage]]\nmodel = "gives.onnx"\n[[stage]]\nmodel = "takes.onnx"\n'
-    result, _ = run(tmp_path, defaults("cpu") + stages + linked("gives.present_* > takes.past_*"), *ONCE)
-    assert list(links(result)) == ["gives.present_0 > takes.past_0", "gives.present_1 > takes.past_1"]
-
-
 def test_a_loops_last_state_is_read_unless_it_is_kept(tmp_path: Path, library: Path) -> None:
     loop = STAGES.partition('[[stage]]\n    name = "last"')[0]
     for keep, back in (("", 3 + 1), ('    keep = ["next", "aside"]\n', 0)):
@@ -312,15 +296,6 @@ def test_what_does_not_fit_a_model_is_said_with_stage_and_key(tmp_path: Path, mo
     text = STAGES.replace(feedback, more if "feedback" in more else f"{feedback}\n{more}")
     found = mistake(tmp_path, defaults("cpu") + text + linked("first.y > middle.bias"))
     assert found.startswith(line), found
-
-
-def test_a_model_that_does_not_load_is_said_with_its_stage(tmp_path: Path) -> None:
-    path = write(tmp_path, defaults("cpu") + STAGES)
-    (tmp_path / "last.onnx").write_text("none")
-    ran = ortbench("chain", path, *ONCE, "--out", tmp_path / "out")
-    assert ran.code == 2
-    what = f"{path}:14: stage[2] (last): {tmp_path / 'last.onnx'} is not a model ONNX Runtime can load"
-    assert what in ran.error_line
 
 
 def test_an_ep_that_fails_in_a_stage_is_said_with_it(tmp_path: Path, library: Path) -> None:

@@ -8,12 +8,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 
-from ortbench.core.units import duration
-from ortbench.features.loop.analysis import jumps
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
@@ -22,14 +19,12 @@ from tests.decoders import genai_folder
 from tests.expect import there
 from tests.loop_truth import differences
 from tests.refdevice import HONESTY, Config, Honesty, Trace
-from tests.results import fact, values
 from tests.truth import What, run_on_device
 from tests.virtual import CALL_NS
 
 pytestmark = pytest.mark.process
 
 PROMPT, TOKENS, VOCAB = 4, 6, 8
-CACHE_BYTES = PROMPT * VOCAB * 4  # behind the prompt
 COPY_NS = 10_000  # what a copy takes beside its bytes
 # The next token is the one behind, by nodes of the CPU; the device has the logits and the cache.
 COUNTS_UP = f"""<ir_version: 8, opset_import: ["" : 17]>
@@ -83,16 +78,6 @@ def test_times_to_tokens_are_exact(honesty: Honesty, library: Path, tmp_path: Pa
         assert case.value("sequence_tokens_per_s") is None
 
 
-def test_steps_over_depth_rise_by_what_the_cache_takes_on_the_link(library: Path, tmp_path: Path) -> None:
-    result, _ = generated(library, tmp_path, "sync", "--mode", "cpu-tensors", "--mode", "device-resident")
-    cpu, resident = result.cases
-    row = VOCAB * 4  # bytes that a token adds to the cache, which cross the link twice
-    assert cpu.value("step_growth") == pytest.approx(2 * row / 0.0001, rel=1e-6)
-    assert resident.value("step_growth") in (None, 0)
-    assert cpu.step_copies("state_h2d") == [0, *(CACHE_BYTES + row * step for step in range(TOKENS - 1))]
-    assert resident.step_copies("state_h2d") == resident.step_copies("state_d2h") == 0
-
-
 @pytest.mark.parametrize("honesty", HONESTY)
 def test_a_cache_that_is_filled_before_is_copied_in_each_step_and_exact(
     honesty: Honesty, library: Path, tmp_path: Path
@@ -110,45 +95,6 @@ def test_a_cache_that_is_filled_before_is_copied_in_each_step_and_exact(
     assert resident.step_copies("state_h2d") == 0
 
 
-def test_a_step_over_depth_that_jumps_is_found_where_it_is(library: Path, tmp_path: Path) -> None:
-    depth, small, large, count = 64, 1, 1001, 40
-    text = COUNTS_UP.replace("float[batch,1,past", "int64[batch,sequence] position_ids, float[batch,1,past")
-    text = text.replace("present)", "present, float[n] more)").replace(
-        "behind =",
-        f"""last = ReduceMax <keepdims = 0> (position_ids)
-        place = Constant <value = int64[1] {{0}}> ()
-        at = Unsqueeze (last, place)
-        bound = Constant <value = int64[1] {{{depth}}}> ()
-        is_deep = GreaterOrEqual (at, bound)
-        small = Constant <value = int64[1] {{{small}}}> ()
-        large = Constant <value = int64[1] {{{large}}}> ()
-        length = Where (is_deep, large, small)
-        zeros = ConstantOfShape (length)
-        more = Relu (zeros)
-        behind =""",
-    )
-    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
-    config = Config(trace=tmp_path / "trace", compute_us=3000, upload_gbps=0.0001, download_gbps=0.0001)
-    filled = ("--context", depth - 20, "--prompt-length", 1, "--generate", count)
-    line = (*filled, "--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 3, "--warmup", 1, "-v")
-    code, result, out, errors = run_on_device(library, tmp_path / "model.onnx", config, tmp_path, *line, command="loop")
-    assert code == 0, errors
-    cpu, resident = result.cases
-    added = (large - small) * 4 / 0.0001
-    for case, slope in ((cpu, 2 * VOCAB * 4 / 0.0001), (resident, 0)):
-        assert case.steps_ns is not None
-        (jump,) = jumps(case, first=True)
-        assert case.steps_ns[jump.step] - case.steps_ns[jump.step - 1] == pytest.approx(added + slope)
-        assert jump.step == 20
-        assert jump.before == pytest.approx(case.steps_ns[19] + slope)
-        assert jump.after == pytest.approx(case.steps_ns[20])
-        told = fact(result, "jump", case.mode)
-        assert (told.verdict, told.values["at"], told.values["step"]) == ("longer", "depth", 64)
-        assert (values(told)["before"], values(told)["after"]) == (jump.before, jump.after)
-        ends = f"from {duration(jump.before)} to {duration(jump.after)} at depth 64."
-        assert f"Steps of {case.mode} jump {ends}" in " ".join(out.split())
-
-
 def test_what_is_chosen_alone_is_the_copy_of_its_logits(library: Path, tmp_path: Path) -> None:
     result, _ = generated(library, tmp_path, "sync", "--mode", "cpu-tensors", "--mode", "device-resident")
     cpu, resident = result.cases
@@ -158,23 +104,6 @@ def test_what_is_chosen_alone_is_the_copy_of_its_logits(library: Path, tmp_path:
 
 
 GATED = ("--prompt-length", 8, "--generate", 4, "--mode", "cpu-tensors", "--duration", 4)
-
-
-def test_a_live_gate_compares_tokens(library: Path, tmp_path: Path) -> None:
-    onnx.save(onnx.parser.parse_model(COUNTS_UP), tmp_path / "model.onnx")
-    config = Config(trace=tmp_path / "trace", compute_us=3000)
-    metrics = ("time_to_first_token", "inter_token_latency", "decode_tokens_per_s")
-    line = ["gate", "--model", tmp_path, "--ep-library", library, *GATED, "--baseline-set", "intra-op-threads=1"]
-    for metric in metrics:
-        line += ["--metric", metric]
-    done = ortbench(*line, "--json", "-", "--out", tmp_path / "out", **config.environ())
-    assert done.code == 0, done.err
-    verdict = json.loads(done.out)
-    assert [(it["name"], it["verdict"], it["ratio"]) for it in verdict["checks"]] == [
-        ("cpu-tensors time_to_first_token median", "passed", 1.0),
-        ("cpu-tensors inter_token_latency median", "passed", 1.0),
-        ("cpu-tensors decode_tokens_per_s", "passed", 1.0),
-    ]
 
 
 def test_a_profile_of_a_generation_and_no_program(tmp_path: Path) -> None:
@@ -272,49 +201,6 @@ def test_a_folder_alone_prints_the_table(tmp_path: Path) -> None:
     assert {(case.status, case.checks["outputs"]["verdict"]) for case in result.cases} == {("ok", "passed")}
     assert result.part["generation"]["fixed_cache"]
     assert case_of(result, "shared").stats("inter_token_latency") is not None
-
-
-def test_prompts_of_several_lengths_are_side_by_side(tmp_path: Path) -> None:
-    folder = genai_folder(tmp_path / "model", "gpt")
-    line = ("--prompt-length", "8,16", "--generate", 4, "--mode", "cpu-tensors", "--iterations", 3, "--warmup", 1)
-    done = ortbench("loop", folder, *line, "--out", tmp_path / "out")
-    assert done.code == 0, done.err
-    found = [load(path).part["generation"] for path in sorted((tmp_path / "out").rglob("result.json"))]
-    assert sorted(it["prompt"] for it in found) == [8, 16]
-    assert "prompt-length=8" in done.out
-    assert "prompt-length=16" in done.out
-    assert "TTFT" in done.out
-
-
-def test_caches_of_several_lengths_are_side_by_side(tmp_path: Path) -> None:
-    folder = genai_folder(tmp_path / "model", "llama", shared=True)
-    line = ("--context", "0,16", "--prompt-length", 2, "--generate", 3, "--iterations", 3, "--warmup", 1)
-    done = ortbench("loop", folder, *line, "--out", tmp_path / "out")
-    assert done.code == 0, done.err
-    results = [load(path) for path in sorted((tmp_path / "out").rglob("result.json"))]
-    assert sorted(it.part["generation"]["context"] for it in results) == [0, 16]
-    assert {case.status for it in results for case in it.cases} == {"ok"}
-    assert "context=16" in done.out
-    (deep,) = (path for path in (tmp_path / "out").rglob("table.md") if "@ d16" in path.read_text())
-    assert (
-        "2 prompt tokens (pp2 @ d16) behind 16 tokens in the cache, 3 generated tokens (tg3 @ d16)" in deep.read_text()
-    )
-
-
-def test_a_batch_has_tokens_per_sequence_too(tmp_path: Path) -> None:
-    folder = genai_folder(tmp_path / "model", "gpt")
-    np.save(tmp_path / "ids.npy", np.arange(10).reshape(2, 5))
-    line = ("--tokens", tmp_path / "ids.npy", "--generate", 4, "--dim", "batch=2", "--mode", "cpu-tensors")
-    done = ortbench("loop", folder, *line, "--iterations", 3, "--warmup", 1, "--json", "-", "--out", tmp_path / "out")
-    assert done.code == 0, done.err
-    result: dict[str, Any] = json.loads(done.out)
-    assert result["loop"]["generation"] == {
-        "prompt": 5, "context": 0, "tokens": 4, "batch": 2, "forced": 0, "from_file": True, "fixed_cache": False,
-        "said_by": "genai_config.json",
-    }  # fmt: skip
-    metrics = result["cases"][0]["metrics"]
-    both, each = (metrics[key]["value"] for key in ("decode_tokens_per_s", "sequence_tokens_per_s"))
-    assert both == pytest.approx(2 * each)
 
 
 @pytest.mark.parametrize(("name", "fixed"), [("gpt", False), ("llama", True)])

@@ -256,9 +256,3 @@ def test_a_mix_in_random_order_is_the_same_for_the_same_seed(library: Path, tmp_
         found.append([(there(case.stats(f"mixed.batch={batch}")).n, p99s(case, "mixed")) for batch in (1, 4)])
     assert found[0] == found[1]
     assert abs(found[0][0][0] - found[0][1][0]) < 40
-
-
-@pytest.mark.process
-def test_uniform_arrivals_below_capacity_do_not_wait(library: Path, tmp_path: Path) -> None:
-    found = put(library, tmp_path, "--rate", 100, "--arrivals", "uniform", "--duration", 1, compute_us=5000)
-    assert set(requests_of(found, 0).waits // CALL_NS) == {1}

@@ -105,57 +105,10 @@ def test_shapes_come_in_turns_where_that_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_live_gate_soaks_its_model(library: Path, tmp_path: Path) -> None:
-    line = ("gate", "--model", SHAPED, *device(library, leak_bytes=1000), "--duration", 0.5)
-    codes = {}
-    for most in ("2MB", "100kB"):
-        ran = ortbench(*line, "--max-growth", most, "--out", tmp_path / most)
-        assert ran.err == ""
-        codes[most] = ran.code
-        (file,) = (tmp_path / most).glob("gate-*/result.json")
-        result = json.loads(file.read_text())
-        assert result["kind"] == "soak"
-        assert (result["stopped"]["reason"], result["stopped"]["value"]) == ("duration", 0.5)
-        (check,) = json.loads((file.parent / "gate.json").read_text())["checks"]
-        assert check["text"].startswith("private memory: grows by 1.0")
-    assert codes == {"2MB": 0, "100kB": 3}
-
-
-@pytest.mark.process
 def test_noise_is_no_matter_of_a_gate_of_growth(library: Path, tmp_path: Path) -> None:
     line = ("gate", "--model", TINY, *device(library, leak_bytes=1000), "--duration", 0.5, "--max-growth", "2MB")
     ran = ortbench(*line, "--out", tmp_path, **{VARIABLE: json.dumps({"others": [1.0]})})
     assert (ran.code, ran.err) == (0, "")
-
-
-@pytest.mark.process
-def test_a_suite_soaks(library: Path, tmp_path: Path) -> None:
-    (tmp_path / "bench.toml").write_text(
-        f"""
-[defaults]
-ep = {{name = "leaks", ep = {str(library)!r}, ep-option = {{compute_us = 100, leak_bytes = 1000}}}}
-gate.max-growth = "100kB"
-
-[[bench]]
-model = {str(SHAPED)!r}
-soak = true
-dim = {{batch = 2}}
-duration = 0.5
-
-[[bench]]
-model = {str(TINY)!r}
-soak = true
-duration = 0.5
-gate.max-growth = "2MB"
-"""
-    )
-    ran = ortbench("suite", tmp_path / "bench.toml", "--out", tmp_path / "out")
-    assert ran.code == 3, ran.out + ran.err
-    cases = {it.parent.name: json.loads(it.read_text()) for it in (tmp_path / "out").glob("*/case.json")}
-    assert {name: it["outcome"] for name, it in cases.items()} == {
-        "multi_output--leaks": "failed",
-        "tiny--leaks": "passed",
-    }
 
 
 def tried(tmp_path: Path, *more: object, prefix: tuple[str, ...] = ()) -> tuple[str, dict[str, dict[str, Any]]]:

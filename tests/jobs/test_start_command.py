@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
-from ortbench.core.errors import BadInput
 from ortbench.features.gate.job import asked_gate
 from ortbench.features.gate.plan import limits_of
 from ortbench.features.start.plan import Starts
@@ -69,19 +67,3 @@ def test_a_bench_of_a_suite_can_be_of_starts(tmp_path: Path) -> None:
         tmp_path, "start = true", "[bench.gate]\nbaseline-set = {intra-op-threads = 1}\nmax-regression = '5%'"
     )
     assert [plan.work.kind for plan in job.plans] == ["start", "start"]
-
-
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        (("file-cache = 'cold'",), "bench[0].file-cache: is for a start: write start = true"),
-        (("start = true", "rate = 10"), "bench[0].start: is not for a load; 'ortbench load --help' lists what is"),
-        (
-            ("start = true", "mode = 'cpu-tensors'"),
-            "bench[0].mode: is not for a start; 'ortbench start --help' lists what is",
-        ),
-    ],
-)
-def test_what_is_no_bench_of_starts_is_refused(lines: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=re.escape(said)):
-        jobs_in(tmp_path, *lines)

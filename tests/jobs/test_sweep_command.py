@@ -14,14 +14,12 @@ import pytest
 
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from tests.conftest import MODELS, ONCE, Ran, ortbench
+from tests.conftest import ONCE, Ran, ortbench
 from tests.jobs.test_bandwidth_command import with_knobs
 from tests.refdevice import Config
-from tests.traceformat import load as load_trace
 
 pytestmark = pytest.mark.process
 
-IDS = MODELS / "transformer_ids.onnx"
 WIDTH = 1000  # floats of an item
 
 
@@ -48,82 +46,6 @@ def on_device(library: Path, folder: Path, *arguments: object, **knobs: Any) -> 
 
 def statuses(result: Result) -> dict[str, dict[str, str]]:
     return {it.name: {case.mode: case.status for case in result.at_point(it.point)} for it in result.shapes}
-
-
-def test_what_a_sweep_prints_and_saves(tmp_path: Path) -> None:
-    files = {name: tmp_path / f"a.{name}" for name in ("json", "html", "trace", "junit", "action-json", "bmf")}
-    shapes = ("--dim", "batch=1,2..4", "--dim", "sequence=16")
-    line = ("sweep", IDS, "--ep", "cpu", *shapes, "--mode", "cpu-tensors", "--mode", "device-tensors")
-    more = [word for name, file in files.items() for word in (f"--{name}", file)]
-    ran = ortbench(*line, "--slo", "latency=10s", "--iterations", 24, "--warmup", 1, "--out", tmp_path, *more)
-    assert (ran.code, ran.err) == (0, "")
-    assert "\nsweep of 3 shapes in one session: batch=1, batch=2, batch=4\n" in ran.out
-    assert "\nmode            shape " in ran.out
-    assert "\nmode            switching" in ran.out
-    (folder,) = tmp_path.glob("sweep-transformer_ids-cpu-*")
-    result = load(folder / "result.json")
-    data = json.loads((folder / "result.json").read_text())
-    assert load(files["json"]) == result
-    assert (data["kind"], data["schema_version"]) == ("sweep", 2)
-    assert data["sweep"] == {"slo": {"latency": 10_000_000_000}}
-    assert data["axes"] == [{"name": "batch", "unit": "elements", "values": [1, 2, 4]}]
-    for shape, size in zip(data["shapes"], (1, 2, 4), strict=True):
-        assert (shape["point"], shape["shape"]) == ({"batch": size}, {"batch": size, "sequence": 16})
-        assert shape["first_inference_ns"] > 0
-        assert shape["items"] == {"count": size, "dim": "batch"}
-        assert shape["inputs"][0]["shape"] == [size, 16]
-    assert [(it["mode"], it["point"]) for it in data["cases"]] == [
-        (mode, {"batch": n}) for n in (1, 2, 4) for mode in ("cpu-tensors", "device-tensors")
-    ]
-    for case in data["cases"]:
-        assert (case["status"], case["checks"]["outputs"]["verdict"]) == ("ok", "passed")
-        assert len(case["samples"]["latency"]) == 24
-        assert case["metrics"]["item_throughput"]["value"] > 0
-    assert [
-        (it["mode"], it["rounds"] * it["calls"] >= 3, [of["shape"] for of in it["shapes"]]) for it in data["switching"]
-    ] == [(mode, True, ["batch=1", "batch=2", "batch=4"]) for mode in ("cpu-tensors", "device-tensors")]
-    for found in data["switching"]:
-        for shape in found["shapes"]:
-            assert {len(samples) for samples in shape["samples"].values()} == {found["rounds"] * found["calls"]}
-    assert set(data["best"]["modes"]) == {"cpu-tensors", "device-tensors"}
-    rows = list(csv.DictReader((folder / "table.csv").read_text().splitlines()))
-    assert [(row["batch"], row["mode"]) for row in rows] == [
-        (str(n), mode) for n in (1, 2, 4) for mode in ("cpu-tensors", "device-tensors")
-    ]
-    assert (folder / "table.md").read_text().startswith(f"# ortbench: {IDS}")
-    assert "Items/s by shape" in files["html"].read_text()
-    assert load_trace(files["trace"])
-    names = [it.get("name") for it in ElementTree.parse(files["junit"]).iter("testcase")]
-    assert names == [f"batch={n}: {mode}" for n in (1, 2, 4) for mode in ("cpu-tensors", "device-tensors")]
-    assert len(json.loads(files["bmf"].read_text())) == len(json.loads(files["action-json"].read_text())) >= 6
-
-    # What other commands make of it.
-    ran = ortbench("report", folder, "--html", tmp_path / "page.html")
-    assert (ran.code, ran.err) == (0, "")
-    ran = ortbench("compare", folder, folder / "result.json", "--json", "-")
-    assert {(row["batch"], row["mode"]) for row in json.loads(ran.out)["records"]} == {
-        (n, mode) for n in (1, 2, 4) for mode in ("cpu-tensors", "device-tensors")
-    }
-    ran = ortbench("gate", folder, "--max-cpu-nodes", 0, "--slo", "max=10s", "--require-mode", "device-tensors")
-    assert (ran.code, ran.err) == (0, "")
-    assert "✓ mode device-tensors works" in ran.out
-    assert "✓ SLO of cpu-tensors: max ≤ 10.0 s is met; best with batch=" in ran.out
-    gate = (
-        "gate",
-        folder,
-        "--baseline",
-        folder,
-        "--metric",
-        "item_throughput@batch=4",
-        "--junit",
-        tmp_path / "gate.xml",
-    )
-    ran = ortbench(*gate)
-    assert ran.code == 4  # of three runs there is no interval
-    assert "? cpu-tensors item_throughput batch=4: " in ran.out
-    names = [it.get("name") for it in ElementTree.parse(tmp_path / "gate.xml").iter("testcase")]
-    assert len(names) == 6 + 2
-    assert names[-2:] == ["cpu-tensors item_throughput batch=4", "device-tensors item_throughput batch=4"]
 
 
 def test_a_shape_that_runs_out_of_memory_is_said_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
