@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-from pathlib import Path
-
-import pytest
-
 from ortbench.core.stats import Value
 from ortbench.features.chain.analysis import crossing_ns, put_figures
 from ortbench.features.chain.model import ChainLink
 from ortbench.features.chain.page import link_costs, stage_times
 from ortbench.features.chain.report import link_table, own_line, stage_table
-from ortbench.features.page.report.page import build_page
-from ortbench.model.result_file import load, result_json, save
 from ortbench.report.markdown import markdown
-from ortbench.report.records import records
 from ortbench.report.run import build, mode_table
 from tests.expect import there
 from tests.report.test_figures import bars
@@ -123,29 +114,6 @@ def test_on_the_host_no_link_is_said_to_be_saved() -> None:
     assert "intermediate tensors stay in place" in text
 
 
-def test_markdown_and_records_have_it() -> None:
-    result = chain(STAYING)
-    text = markdown(build(result))
-    assert "## Stages\n\n| stage | mode | time (ms) | 95% CI (ms) | steps | on |" in text
-    assert "| text.condition → image.condition | 64.0 kB | stays | 110 µs |" in text
-    assert [record["stage_image_median_ns"] for record in records(result)] == [8 * MS, 5 * MS]
-
-
-def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
-    result = chain(STAYING, CROSSING)
-    save(result, tmp_path / "result.json")
-    again = load(tmp_path / "result.json")
-    assert asdict(again) == asdict(result)
-    assert result_json(again) == result_json(result)
-
-
-@pytest.mark.parametrize("key", ["chain", "stages", "stage_bytes"])
-def test_other_results_have_nothing_of_chains(key: str) -> None:
-    saved = json.loads(result_json(result_of(measured("cpu-tensors", latency=steady([MS] * 6)))))
-    assert key not in saved
-    assert key not in saved["cases"][0]
-
-
 def test_names_of_stages_are_shown_as_text() -> None:
     result = chain({**STAYING, "from": "te\x1bxt.a"}, stages=(stage("te\x1bxt"), stage("image")))
     assert "\x1b" not in markdown(build(result))
@@ -180,19 +148,3 @@ def test_a_bar_for_each_link_that_is_copied() -> None:
         ("text.condition → image.condition", "110 µs", "stays"), ("text.mask → image.mask", "20.0 µs", "copied"),
     )  # fmt: skip
     assert link_costs(chain(inside)) is None
-
-
-def test_the_page_has_both_pictures() -> None:
-    page = build_page([chain(STAYING, CROSSING)], ["a"])
-    assert [page.count(f">{title}</h") for title in ("Breakdown of the chain", "Copies of links through the host")] == [
-        1,
-        1,
-    ]
-    for said in (
-        "cpu-tensors: text, 2.00 ms",
-        "cpu-tensors: whole chain, median 10.0 ms",
-        "text.mask → image.mask: 20.0 µs, copied in every mode",
-    ):
-        assert page.count(f"<title>{said}</title>") == 1
-    several = build_page([chain(STAYING), chain(STAYING, resident_ms=(1, 3))], ["a", "b"])
-    assert "Time per chain by result" in several

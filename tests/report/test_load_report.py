@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -17,20 +16,16 @@ from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.report.markdown import markdown
-from ortbench.report.records import frame, records_csv
-from ortbench.report.run import build, write_run
-from tests.report.test_page import Page
+from ortbench.report.run import build
 from tests.report.test_terminal import shown
 from tests.results import (
     MS,
     closed,
     failed_level,
     load_result,
-    lose,
     noise_of,
     opened,
     paced,
-    published,
     serving,
     slo_rate,
 )
@@ -116,30 +111,6 @@ def test_whether_rates_meet_an_slo(
     assert "cannot tell" in closed_table(load_result(clients, slo={"p99": 20 * MS})).rows[0]
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_both_kinds_of_levels_and_one_that_failed() -> None:
-    result = load_result(*load_cases(serving()), *load_cases(paced()))
-    lose(result, 3)
-    text = text_of(result)
-    assert "✗ cpu-tensors with 8 clients failed: the worker was ended by SIGSEGV\n" in text
-    assert "\ncpu-tensors           8 " not in text
-    assert text.count("\ndevice-tensors  ") == 2 * 4 + 2 * (1 + 3)  # the tables are in two parts
-    assert "cpu-tensors with 8 clients failed: the worker was ended by SIGSEGV" in build_page([result], ["m"])
-    words = Page(build_page([result], ["m"]).partition("<h2>Words</h2>")[2].partition("</section>")[0]).text("th")
-    assert {
-        "clients",
-        "rate",
-        "GIL wait",
-        "Jain's fairness index",
-        "mean queue delay",
-        "utilisation",
-        "late share",
-        "SLO",
-        "inf/s",
-    } <= set(words)
-    assert [words.count(word) for word in ("inf/s", "p95", "p99", "latency")] == [1, 1, 1, 1]
-
-
 def test_a_level_whose_outputs_are_wrong_keeps_its_figures() -> None:
     wrong = closed("cpu-tensors", 4, 400, 10.0)
     wrong.status, wrong.reason = "failed", "output y of client 2 differs"
@@ -170,15 +141,6 @@ def test_how_a_load_was_put_on(setup: dict[str, Any], said: str) -> None:
 
 
 # Other programs
-
-
-def test_a_folder_and_a_data_frame_have_levels(tmp_path: Path) -> None:
-    write_run(serving(), tmp_path)
-    assert (tmp_path / "table.csv").read_text() == records_csv(serving())
-    assert (tmp_path / "table.md").read_text() == markdown(build(serving()))
-    found = frame([serving(), published()])
-    assert list(found["throughput_per_s"].dropna())[:5] == [1000, 1000, 100, 190, 388]  # first of one client alone
-    assert records_csv(load_result()) == "mode,status,reason\n"
 
 
 def test_ci_systems_read_of_levels() -> None:
@@ -218,28 +180,6 @@ def test_ci_systems_read_of_levels() -> None:
 # The page
 
 
-def test_a_page_of_closed_loops() -> None:
-    found = Page(build_page([serving()], ["m"]))
-    assert found.text("h1") == ["No mode completes more inferences than cpu-tensors: 400 inferences/s with 8 clients"]
-    assert found.text("h2") == [
-        "Latency and inferences/s against clients", "By clients", "Placement", "Environment", "Command", "Words",
-    ]  # fmt: skip
-    assert dict(zip(found.text("dt"), found.text("dd")[::2], strict=True)) == {
-        "Most inferences/s": "400 inferences/s",
-        "Knee": "4",
-    }
-
-
-def test_a_page_of_open_loops() -> None:
-    result = paced(found={"device-tensors": slo_rate(70.0, 74.0)})
-    found = Page(build_page([result], ["m"]))
-    assert found.text("h1") == [
-        "device-tensors meets p99 ≤ 20 ms up to 70 requests/s: p99 18.0 ms. Violated from 74 requests/s on"
-    ]
-    assert "Latency against rate" in found.text("h2")
-    assert found.text("dd")[0] == "70 requests/s"
-
-
 def test_the_marks_of_the_pictures() -> None:
     text = build_page([load_result(*load_cases(serving()), *load_cases(paced()), slo={"p99": 20 * MS})], ["m"])
     assert text.count(">SLO: p99 ≤ 20 ms<") == 2
@@ -264,23 +204,3 @@ def test_a_picture_takes_two_levels_and_shows_what_the_slo_is_of() -> None:
     assert panel.lines[-1].points == ((10, 10 * MS), (20, 10 * MS))
     assert picture.table.headings == ["mode", "rate", "inferences/s", "95% CI", "latency (ms)", "p95 (ms)"]
     assert picture.table.rows[0] == ("cpu-tensors", "10/s", "10.0", "9.90–10.1", "5.00", "10.0")
-
-
-def test_a_knee_that_noise_may_have_made_is_in_no_picture() -> None:
-    result = load_result(*(closed("cpu-tensors", 2**at, per_s, 10.0) for at, per_s in enumerate((100, 108, 100))))
-    assert "the knee, 2 clients" in build_page([result], ["m"])
-    result.noise = noise_of(2, 1.0, [0.4] * 8)
-    page = build_page([result], ["m"])
-    assert "the knee, 2 clients" not in page
-    assert "Knee" not in Page(page).text("dt")
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_two_loads_on_one_page_are_side_by_side() -> None:
-    text = build_page([serving(), serving(1.5)], ["old", "new"])
-    found = Page(text)
-    assert "Latency and inferences/s against clients" in found.text("h2")
-    assert found.text("th")[:4] == ["result", "EP", "peak inf/s", "mode"]
-    table = text.partition("<h2>Side by side</h2>")[2].partition("</table>")[0]
-    cells = Page(table[table.index("<table") :] + "</table>").text("td")
-    assert cells[:6] == ["concurrency=1", "throughput", "100 inferences/s", "66.7 inferences/s", "1.50", "1.42–1.58"]

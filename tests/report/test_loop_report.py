@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from ortbench.features.junit.report import outcomes_of_run
-from ortbench.features.loop.report import copied_per_step, steps_csv
-from ortbench.features.page.report.page import build_page
+from ortbench.features.loop.report import copied_per_step
 from ortbench.features.services.report import action_json
 from ortbench.report.bars import sparkline
 from ortbench.report.markdown import markdown
-from ortbench.report.run import build, write_run
-from tests.odd import ODD, page_of
+from ortbench.report.run import build
+from tests.odd import page_of
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
-from tests.results import MS, US, decoding, generating, loop_case, loop_result, published
-
-TERMINAL = """\
-m.onnx (x: 1x3, s: scalar)
-loop of 8 steps: present → past; the state grows
-SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-synchronization (verified): synchronize_outputs() waits, 2.30 µs; memory of the EP: Some and SomeShared; ended: every
-median known to ±1 %
-
-mode             loop   p95  speedup     95% CI   step  step p95  step p99  first step  last step  growth per step
-                   ms    ms                         ms        ms        ms          ms         ms
-cpu-tensors      8.28  8.28    1.00×          –   1.03      1.07      1.07        1.00       1.07         +10.0 µs
-the state stays on the device ────────────────────────────────────────────────────────────────────────────────────
-device-resident  4.00  4.00    2.07×  2.00–2.10  0.500     0.500     0.500       0.500      0.500                –
-
-mode             by step   samples  steps/s          state/step         copied/step
-cpu-tensors      ▇▇▇█████       20      966  16.0 kB to 30.0 kB  16.2 kB to 30.2 kB
-the state stays on the device ─────────────────────────────────────────────────────
-device-resident  ▁▁▁▁▁▁▁▁       20    2.00k                   0               200 B
-
-"""
-
-
-def test_a_terminal_shows_the_whole_of_it() -> None:
-    assert "\n".join(shown(build, decoding(), width=120)).startswith(TERMINAL)
-
+from tests.results import MS, US, decoding, generating, loop_case, loop_result
 
 GENERATION = """\
 generation: 100 prompt tokens (pp100), 8 generated tokens (tg8); random prompt, argmax on the host; no tokenizing, no sampling;
@@ -63,28 +36,6 @@ def test_a_loop_that_generates_has_tokens() -> None:
     both = " ".join(shown(build, generating(batch=2), width=240))
     assert "in each of 2 sequences" in both
     assert "tokens/s per sequence" in both
-
-
-@pytest.mark.parametrize(("width", "parts"), [(80, 3), (100, 3), (200, 1)])
-def test_a_narrow_terminal_has_the_table_in_parts(width: int, parts: int) -> None:
-    lines = shown(build, decoding(), width=width)
-    assert sum(line.startswith("device-resident  ") for line in lines) == parts
-    assert max(map(len, lines)) <= width
-
-
-def test_markdown_has_the_table_and_says_what_a_loop_is() -> None:
-    text = markdown(build(decoding()))
-    assert (
-        "| mode | loop (ms) | p95 (ms) | speedup | 95% CI | step (ms) | step p95 (ms) | step p99 (ms) | first step (ms) "
-        "| last step (ms) | growth per step | by step | samples | steps/s | state/step | copied/step |\n"
-    ) in text
-    assert (
-        "| cpu-tensors | 8.28 | 8.28 | 1.00× | – | 1.03 | 1.07 | 1.07 | 1.00 | 1.07 | +10.0 µs | ▇▇▇█████ | 20 | 966 "
-        "| 16.0 kB to 30.0 kB | 16.2 kB to 30.2 kB |\n"
-    ) in text
-    text = markdown(build(decoding(first=True)))  # a first step of another shape is not in the curve
-    assert "loop of 8 steps, the first with sequence=5: present → past; the state grows" in text
-    assert "| cpu-tensors | 9.28 | 9.28 | 1.00× | – | 1.04 | 2.00 | 2.00 | 2.00 | 1.07 | +10.0 µs | ▇▇█████ |" in text
 
 
 @pytest.mark.parametrize(
@@ -129,22 +80,6 @@ def test_a_growth_of_nothing_that_counts_is_left_out() -> None:
 # Other programs
 
 
-def test_the_steps_are_in_a_csv_of_their_own() -> None:
-    assert steps_csv(loop_result(loop_case("cpu-tensors", [3, 4]), loop_case("shared", [1, 2]))) == (
-        "step,cpu-tensors,shared\n0,3,1\n1,4,2\n"
-    )
-    assert steps_csv(ODD["loop-that-failed"]()) == "step\n"
-
-
-def test_a_folder_has_the_steps_of_a_loop_and_of_nothing_else(tmp_path: Path) -> None:
-    for name, result in (("loop", decoding()), ("run", published())):
-        (tmp_path / name).mkdir()
-        write_run(result, tmp_path / name)
-    assert sorted(path.name for path in (tmp_path / "loop").iterdir()) == ["steps.csv", "table.csv", "table.md"]
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["table.csv", "table.md"]
-    assert (tmp_path / "loop" / "steps.csv").read_text() == steps_csv(decoding())
-
-
 def test_ci_systems_read_of_loops_and_steps() -> None:
     entries = json.loads(action_json([decoding()]))
     label = "m.onnx on SomeExecutionProvider (GPU Some GPU): "
@@ -178,19 +113,3 @@ def test_a_page_has_the_steps_where_a_run_has_its_phases() -> None:
     ]  # fmt: skip
     assert (found.text("dt"), found.text("dd")[::2]) == (["Tensors on the device"], ["2.07×"])
     assert "loop of 8 steps, the first with sequence=5: present → past; the state grows" in " ".join(found.text("p"))
-
-
-def test_the_lines_of_a_picture_are_a_mode_each_and_the_first_step_is_apart() -> None:
-    text = page_of("loop")
-    assert "cpu-tensors, first step: 2.00 ms" in text
-    assert "cpu-tensors: 1.01 ms to 1.07 ms" in text
-    apart = build_page([decoding()], ["m"])
-    assert "first step:" not in apart
-    assert "cpu-tensors: 1.00 ms to 1.07 ms" in apart
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_loops_and_a_run_are_on_one_page() -> None:
-    found = Page(page_of("loops"))
-    assert "Time per inference or loop by result" in found.text("h2")
-    assert found.text("h1")

@@ -18,65 +18,16 @@ from ortbench.features.sweep.analysis import best_of
 from ortbench.features.sweep.page import rates_by_size, times_by_size
 from ortbench.features.sweep.report import mode_table
 from ortbench.model.result import Result
-from ortbench.model.result_file import load, result_json, save
+from ortbench.model.result_file import load
 from ortbench.model.schema import Axis
 from ortbench.model.slo import Slo
 from ortbench.report.markdown import markdown
 from ortbench.report.run import build
 from tests.expect import there
 from tests.report.test_page import Page
-from tests.report.test_terminal import shown
 from tests.results import US, drawing, hosted, noise_of, published, sweep_result
 
-TERMINAL = """\
-m.onnx (x: [batch, 1000])
-sweep of 3 shapes in one session: batch=1, batch=2, batch=4
-SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
-synchronization (verified): synchronize_outputs() waits, 2.30 µs; memory of the EP: Some and SomeShared; ended: every
-median known to ±1 %
-
-mode             shape    latency    p95    p99  speedup     95% CI  time per item  items/s  best
-                               ms     ms     ms                                 ms
-cpu-tensors      batch=1     1.00   1.00   1.00    1.00×          –           1.00    1.00k  best
-cpu-tensors      batch=4     1.60   1.60   1.60    1.00×          –          0.400    2.50k  SLO violated
-tensors stay on the device ──────────────────────────────────────────────────────────────────────────────
-device-resident  batch=1    0.500  0.500  0.500    2.00×  2.00–2.00          0.500    2.00k  best
-device-resident  batch=4     1.50   1.50   1.50    1.07×  1.07–1.07          0.375    2.67k  SLO violated
-
-mode             shape    copy share  SLO       samples
-cpu-tensors      batch=1      ≈50.0%  met           300
-cpu-tensors      batch=4      ≈6.25%  violated      300
-tensors stay on the device ────────────────────────────
-device-resident  batch=1           –  met           300
-device-resident  batch=4           –  violated      300
-
-Shapes
-shape    items   inputs  outputs  first inference  first vs later
-batch=1      1  4.00 kB     40 B          5.00 ms           5.00×
-batch=4      4  16.0 kB    160 B          20.0 ms           12.5×
-
-Switching shapes
-mode             switching     95% CI  one shape  switching cost  most with
-cpu-tensors          2.00×  2.00–2.00    1.30 ms        +1.30 ms  batch=1 (2.00×)
-device-resident      1.00×  1.00–1.00    1.30 ms           +0 ns  –
-
-"""
 LIMIT = Slo("p99", 1_300 * US)
-
-
-def test_a_terminal_shows_the_whole_of_it() -> None:
-    lines = shown(build, sweep_result(slo=LIMIT, failed={2: "the first run failed: out of memory"}), width=120)
-    assert "\n".join([*lines, ""])[: len(TERMINAL)] == TERMINAL
-    narrow = shown(build, sweep_result(slo=LIMIT), width=80)
-    assert max(map(len, narrow)) <= 80
-    assert sum(line.startswith("mode  ") for line in narrow) == 5
-
-
-def test_the_file_has_all_of_it_and_is_read_again(tmp_path: Path) -> None:
-    made = sweep_result(slo=LIMIT, failed={2: "no"})
-    save(made, tmp_path / "result.json")
-    assert load(tmp_path / "result.json") == made
-    assert {"sweep", "shapes", "switching", "best"}.isdisjoint(json.loads(result_json(published())))
 
 
 def test_the_column_best_has_a_word_for_every_shape() -> None:

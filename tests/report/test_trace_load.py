@@ -75,21 +75,23 @@ def test_of_too_many_runs_the_last_of_each_block_are_left_out_and_it_is_said() -
 def test_the_timeline_of_a_load_says_what_its_result_says(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     ran = ortbench(
-        *(
-            "load",
-            MODELS / "tiny.onnx",
+        *("load", MODELS / "tiny.onnx", "--out", tmp_path / "out", "--trace", path),
+        *[
             "--ep",
             "cpu",
             "--mode",
             "cpu-tensors",
             "--warmup",
-            1,
+            "1",
             "--rate",
-            40,
+            "40",
             "--workers",
-            2,
-        ),
-        *("--arrivals", "uniform", "--duration", 0.5, "--out", tmp_path / "out", "--trace", path),
+            "2",
+            "--arrivals",
+            "uniform",
+            "--duration",
+            "0.5",
+        ],
     )
     assert (ran.code, ran.err) == (0, "")
     assert f"Timeline in {path}" in ran.out
