@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.intervals import quotient
 from ortbench.analysis.load_points import interval, is_full, rate_of
 from ortbench.core.stats import Value
 from ortbench.features.load.analysis import (
@@ -109,15 +108,6 @@ def test_the_interval_of_a_latency_comes_of_its_blocks() -> None:
         level = known_to(closed("cpu-tensors", 1, 100, 10.0, blocks=level_blocks(100, latency(10.0), rounds)), None)
         assert interval(level, "p99") is None
         assert interval(level, "throughput") is None
-
-
-def test_a_quotient_is_known_as_well_as_both_together() -> None:
-    found = quotient(300.0, 100.0, (297.0, 303.0), (98.0, 102.0))
-    low, high = found.ci95 or (0.0, 0.0)
-    assert found.ratio == 3
-    assert math.log(3 / low) == pytest.approx(math.hypot(math.log(300 / 297), math.log(102 / 100)))
-    assert math.log(high / 3) == pytest.approx(math.hypot(math.log(303 / 300), math.log(100 / 98)))
-    assert quotient(300.0, 100.0, None, (98.0, 102.0)).ci95 is None
 
 
 def speed_up(case: Case, cases: Sequence[Case]) -> Value | None:

@@ -146,10 +146,3 @@ def test_threads_that_spin_between_requests_are_a_fact_with_what_ends_it() -> No
         (result(SPINS), {**cpu, "session_config": {"session.intra_op.allow_spinning": "0"}}),
     ]:
         assert spinning(quiet, **target) is None
-
-
-def test_results_without_it_have_none() -> None:
-    old = result(SPINS)
-    for case in old.cases:
-        case.metrics = {key: it for key, it in case.metrics.items() if key != "cpu_time"}
-    assert not [it for it in rows([old, replace(old)]) if it.is_cost]

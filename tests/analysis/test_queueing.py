@@ -12,7 +12,7 @@ from ortbench.features.load.analysis import queueing
 from ortbench.features.load.analysis.queueing import FEWEST_CYCLES, cycle_interval, fairness, rate_interval
 from ortbench.features.load.model import own_rate
 from tests.expect import there
-from tests.queues import MS, disagreements, hidden, lindley, md1_wait, served, steady
+from tests.queues import MS, disagreements, hidden, md1_wait, served, steady
 
 
 def test_uniform_and_replayed_arrivals() -> None:
@@ -60,16 +60,6 @@ def test_the_interval_holds_the_mean_as_often_as_it_says_however_neighbours_corr
         true = 1.96 / np.sqrt(count) / (1 - phi)
         assert 0.92 <= held / tries <= 0.98
         assert 0.9 <= width / true <= 1.25
-
-
-def test_an_interval_of_independent_samples_would_be_far_too_narrow() -> None:
-    """What the batches are for: with phi 0.9 it holds the mean in a third of the cases."""
-    generator = np.random.default_rng(7)
-    held = 0
-    for _ in range(40):
-        series = autoregressive(0.9, 2000, generator)
-        held += abs(series.mean()) <= 1.96 * series.std() / np.sqrt(series.size)
-    assert held < 24
 
 
 def test_the_interval_by_cycles_holds_the_mean_wait_as_often_as_it_says_and_is_narrower() -> None:
@@ -134,12 +124,6 @@ def test_rates_of_blocks_and_fairness() -> None:
 
 
 # Queueing theory as witness
-
-
-def test_queues_by_hand() -> None:
-    assert list(lindley([0, 1, 2, 20], [5, 5, 5, 5])) == [0, 4, 8, 0]
-    assert served(queueing.uniform_arrivals(400, 2), steady(2 * MS)).waits.max() == 0
-    assert served(queueing.uniform_arrivals(600, 2), steady(2 * MS)).waits.max() > 100 * MS
 
 
 def test_an_honest_record_agrees_with_theory_and_one_that_hides_late_requests_does_not() -> None:

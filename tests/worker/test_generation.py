@@ -28,11 +28,9 @@ from tests.decoders import (
     VOCAB,
     Array,
     Plain,
-    fetched,
     genai_folder,
     gpt_like,
     plain,
-    plain_by_names,
 )
 
 PROMPT, COUNT = 5, 7
@@ -124,22 +122,6 @@ def test_own_tokens_are_those_of_a_plain_loop_in_every_mode(
             check_mode(mode, model, loop, steps, wanted)
 
 
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize(("name", "shared"), FORMS)
-def test_on_forced_tokens_the_logits_are_those_of_a_plain_loop(
-    name: str, shared: bool, batch: int, tmp_path: Path
-) -> None:
-    folder, tokens = genai_folder(tmp_path / "model", name), ids(batch, PROMPT + COUNT - 1)
-    model, loop, steps = made(folder, batch, shared, tokens=saved(tmp_path / "tokens.npy", tokens))
-    assert loop.generated is not None
-    assert loop.generated.forced_count == COUNT - 1
-    last = np.zeros((batch, 1), np.int64)
-    wanted = plain(MODELS[name](), tokens[:, :PROMPT], COUNT, np.hstack([tokens[:, PROMPT:], last]))
-    for mode in LOOP_MODES:
-        if mode != "shared" or shared:
-            check_mode(mode, model, loop, steps, wanted)
-
-
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize(("batch", "prompt"), [(1, PROMPT), (2, 1)])
 @pytest.mark.parametrize(("name", "shared"), FORMS)
@@ -199,50 +181,6 @@ def test_a_mode_that_takes_the_wrong_token_is_found_out(tmp_path: Path, monkeypa
     assert [name for name, _ in mode.expected()] == ["tokens after the last step"]
 
 
-TINY = [
-    ("tiny-random-gpt2-fp32", False),
-    ("tiny-random-gpt2-fp16-cuda", False),
-    ("tiny-random-lfm2-fp32", False),
-    ("tiny-qwen35-cuda", False),
-    ("tiny-qwen35-cuda", True),
-]
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize(("name", "shared"), TINY)
-def test_decoders_of_onnxruntime_genai_generate_as_a_plain_loop(
-    name: str, shared: bool, batch: int, tmp_path: Path
-) -> None:
-    try:
-        folder = fetched(f"hf-internal-testing/{name}", tmp_path / "model")
-    except OSError as error:
-        pytest.skip(f"onnxruntime-genai's models cannot be fetched: {error}")
-    axis = onnx.load(found_in(str(folder))[0], load_external_data=False).graph.input[0].type.tensor_type.shape.dim[0]
-    model, loop, steps = made(folder, batch, shared, dims={axis.dim_param: batch})
-    told = loop.generated
-    assert told is not None
-    assert told.fixed == shared
-    wanted = plain_by_names(found_in(str(folder))[0], loop.feeds[0]["input_ids"], COUNT)
-    assert told.tokens.tolist() == wanted.tokens.tolist()
-    for mode in LOOP_MODES:
-        if mode != "shared" or shared:
-            check_mode(mode, model, loop, steps, wanted)
-
-
-def test_outputs_of_a_long_generation_are_let_go(tmp_path: Path) -> None:
-    model, loop, steps = made(genai_folder(tmp_path / "model", "gpt"), count=40, generate=40)
-    for name in ("cpu-tensors", "device-resident", "host-accessible"):
-        mode = make_loop(name, model, loop, steps, Inputs())
-        call, a, b = mode.phases()[LATENCY]
-        call(a, b)
-        if name == "cpu-tensors":
-            assert [it is None for it in mode._got] == [True] * 39 + [False]  # type: ignore[attr-defined]
-        else:
-            assert len({id(slots[0].array) for slots in mode._outs}) == 2  # type: ignore[attr-defined]
-    assert {array.strides for step in loop.outputs for array in step} == {(0, 0, 0)}
-
-
 # What the model is
 
 
@@ -257,15 +195,6 @@ def test_names_alone_say_as_much_as_a_file(tmp_path: Path) -> None:
     assert loop.generated is not None
     assert other.generated.tokens.tolist() == loop.generated.tokens.tolist()
     assert (other.generated.said_by, loop.generated.said_by) == ("", "genai_config.json")
-
-
-def test_pairs_that_were_asked_for_are_taken(tmp_path: Path) -> None:
-    folder = genai_folder(tmp_path / "model", "gpt")
-    _, loop, _ = made(folder)
-    _, other, _ = made(folder, feedback=(("present.0.*", "past_key_values.0.*"),))
-    assert other.pairs == loop.pairs
-    refused = refusal(made, folder, feedback=(("present.7", "past.7"),))
-    assert refused.startswith("--feedback present.7=past.7: the model has no such output")
 
 
 def test_what_genai_config_says(tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported, WrongOu
 from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker import CpuLoop, ResidentLoop, data, make_loop
 from ortbench.features.loop.worker.base import LoopMode
-from ortbench.features.loop.worker.bound import BoundLoop, Links
+from ortbench.features.loop.worker.bound import Links
 from ortbench.features.loop.worker.data import LoopData
-from ortbench.features.loop.worker.step_inputs import Pair
 from ortbench.model.modes import LATENCY, LOOP_MODES
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import providers, session
@@ -130,12 +129,6 @@ def test_a_prompt_comes_first() -> None:
         made.compare_steps(None, None)
 
 
-def test_inputs_that_stay_the_same_are_made_once() -> None:
-    _, loop, _, _ = loop_of("denoiser")
-    assert [float(step["timestep"][0]) for step in loop.feeds] == [0, 1, 2, 3, 4, 5]
-    assert all(step["condition"] is loop.feeds[0]["condition"] for step in loop.feeds)
-
-
 def test_the_state_begins_with_zeros_or_with_what_is_given(tmp_path: Path) -> None:
     path, steps = MODELS / "growing_on_device.onnx", Steps((("present", "past"),), 2)
     assert made_of(path, Inputs(), steps).first[0].shape == (1, 2, 0, 16)
@@ -222,23 +215,7 @@ def test_a_state_without_elements_in_any_step_is_refused(tmp_path: Path) -> None
         made_of(path, Inputs(dims={"state_axis_0": 0}), Steps((("o", "s"),), 3))
 
 
-def test_the_same_seed_gives_the_same_loop() -> None:
-    path, steps = MODELS / "recurrent_cell.onnx", LOOPS["recurrent_cell"][0]
-    one, two, other = (made_of(path, Inputs(seed=seed), steps).last[0] for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one, two)
-    assert not np.array_equal(one, other)
-
-
 # One buffer for past and present
-
-
-def test_a_model_that_lets_past_and_present_be_one_buffer() -> None:
-    model, loop, steps, request = loop_of("decoder_shared")
-    made = make_loop("shared", model, loop, steps, request)
-    assert isinstance(made, BoundLoop)
-    assert all(state.buffers[0] is state.buffers[1] for state in made._states)
-    check_outputs(made, None, None)
-    made.compare_steps(None, None)
 
 
 def test_a_model_that_does_not(tmp_path: Path) -> None:
@@ -251,14 +228,6 @@ def test_a_model_that_does_not(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match=why):
         make_loop("shared", opened(path), loop, steps, request)
     make_loop("device-resident", opened(path), loop, steps, request).compare_steps(None, None)
-
-
-def test_a_state_that_grows_has_no_one_buffer() -> None:
-    model, loop, steps, request = loop_of("growing_on_device")
-    with pytest.raises(
-        Unsupported, match=r"^the state 'present' changes its shape, so past and present cannot be one buffer$"
-    ):
-        make_loop("shared", model, loop, steps, request)
 
 
 # Loops that are wrong
@@ -472,11 +441,3 @@ def test_what_fills_a_scalar_is_a_scalar(kind: str, expression: str, tmp_path: P
         made = make_loop(mode, opened(path), loop, steps, Inputs())
         check_outputs(made, None, None)
         made.compare_steps(None, None)
-
-
-def test_pairs_and_slots_are_what_they_say() -> None:
-    _, loop, _, _ = loop_of("decoder_shared")
-    assert loop.pairs == [Pair(1, 2), Pair(2, 3)]
-    assert [loop.is_growing(number) for number in (0, 1)] == [False, False]
-    _, grown, _, _ = loop_of("decoder")
-    assert [grown.is_growing(number) for number in (0, 1)] == [True, True]

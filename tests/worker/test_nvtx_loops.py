@@ -19,20 +19,7 @@ STEPS = 4
 
 def traced(recorder: Path, folder: Path, *target: object) -> Traced:
     """`ortbench loop` of a model with a large state while the recorder listens."""
-    made = (
-        "--feedback",
-        "state_out=state",
-        "--steps",
-        STEPS,
-        "--iterations",
-        5,
-        "--warmup",
-        1,
-        "--mode",
-        "default",
-        "--mode",
-        "shared",
-    )
+    made = f"--feedback state_out=state --steps {STEPS} --iterations 5 --warmup 1 --mode default --mode shared".split()
     record = folder / "record.jsonl"
     line = ("loop", MODELS / "loop_on_device.onnx", *made, *target, "--out", folder / "out")
     ran = ortbench(*line, cwd=ROOT, **environ(recorder, record))
@@ -72,12 +59,3 @@ def test_ranges_of_a_loop_on_the_cpu(recorder: Path, tmp_path: Path) -> None:
     found = traced(recorder, tmp_path, "--ep", "cpu")
     assert_balanced(found.record)
     check_ranges(found)
-
-
-@pytest.mark.wide
-@pytest.mark.process
-def test_ranges_of_a_loop_on_the_reference_device(recorder: Path, real_library: Path, tmp_path: Path) -> None:
-    found = traced(recorder, tmp_path, "--ep-library", real_library)
-    assert_balanced(found.record)
-    check_ranges(found)
-    assert {"cpu-tensors", "device-resident"} <= {it.name for it in found.record.ranges}
