@@ -19,6 +19,7 @@ from ortbench.api.results import Comparison, Result, Saved, read
 from ortbench.api.running import Interrupted, Model, Place, Tell, measuring, saved
 from ortbench.api.signatures import takes
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
+from ortbench.core.features import plan_function, record_of
 from ortbench.model.result import Result as StoredResult
 from ortbench.plan.compare_options import compared_of
 from ortbench.plan.options import RawOptions
@@ -69,6 +70,20 @@ def run(model: Model, *, progress: Tell | None = None, **options: Any) -> Result
         what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.
     """
     return measure_model("run", model, options, progress, run_of)
+
+
+def __getattr__(name: str) -> Callable[..., Result]:
+    """The function of a feature's command whose record names what makes the plan of a model."""
+    record = record_of(name)
+    if not record.plan:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def measure(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
+        return measure_model(name, model, options, progress, plan_function(name))
+
+    measure.__name__ = measure.__qualname__ = name
+    measure.__doc__ = f"{record.sentence}\n\nReturns:\n    {record.returns}"
+    return takes(measure)
 
 
 def measure_model(

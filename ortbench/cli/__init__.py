@@ -44,9 +44,10 @@ _OF_CORE = {
 def commands() -> dict[str, Command]:
     """All commands, of the core and of features, in the order in which help and the README list them; each with its module."""
     own = {name: it._replace(module=f"{__name__}.{it.module}") for name, it in _OF_CORE.items()}
-    by_place = sorted(
-        (own | features.commands()).items(), key=lambda it: (features.GROUPS.index(it[1].group), it[1].place)
-    )
+    of_features = {
+        name: it._replace(module=it.module or f"{__name__}.measure") for name, it in features.commands().items()
+    }
+    by_place = sorted((own | of_features).items(), key=lambda it: (features.GROUPS.index(it[1].group), it[1].place))
     return dict(by_place)
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli.options import Model, command_line, refuse_json
+from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json
+from ortbench.core.features import plan_function, record_of
 from ortbench.plan.compare_options import compared_of
 from ortbench.plan.options import RawOptions, build
 from ortbench.plan.plan import OutputOptions, Plan, check
@@ -21,6 +22,20 @@ def run(given: RawOptions, model: Model) -> None:
     Results are folders in reports/.
     """
     measure_plans(given, partial(run_of, model, command=command_line()), "run")
+
+
+def __getattr__(name: str) -> Callable[..., None]:
+    """The command of a feature whose record names what makes the plan of a model, and nothing else."""
+    record = record_of(name)
+    if not record.plan:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def command(given: RawOptions, model: str) -> None:
+        measure_plans(given, partial(plan_function(name), model, command=command_line()), name)
+
+    command.__doc__ = record.note
+    command.__annotations__["model"] = ModelOrFolder if record.takes_folder else Model
+    return command
 
 
 def measure_plans(

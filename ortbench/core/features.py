@@ -26,7 +26,7 @@ class Command(NamedTuple):
     place: int  # in its group
     sentence: str  # what it does, for help
     page: str  # of the documentation
-    module: str = "cli"  # of the feature's folder, that has a function of the command's name
+    module: str = ""  # of the feature's folder, that has a function of the command's name; `cli` where nothing is said
     option_groups: tuple[str, ...] = ()  # of the core that it takes, named in `ortbench.plan.options`
     # Others that it takes, by flag; and what is declared otherwise for it.
     options: Mapping[str, Mapping[str, Any]] = {}
@@ -34,6 +34,12 @@ class Command(NamedTuple):
         False  # whether a model and its inputs are all that it needs, so that findings of other commands may name it
     )
     input_suffix: str = ""  # of files of inputs, where it does not read all that other commands do
+    # Of one that measures a model: the function of `plan.py` that makes its plan. Its function in Python then comes of it, and where there is
+    # no `module` the command too.
+    plan: str = ""
+    takes_folder: bool = False  # of a decoder in place of a model
+    note: str = ""  # behind the sentence in help
+    returns: str = ""  # what its function in Python gives, for its docstring
 
 
 class Writer(NamedTuple):
@@ -139,14 +145,19 @@ def hooks(name: str) -> Iterator[Callable[..., Any]]:
 @cache
 def api() -> dict[str, str]:
     """What `import ortbench` has from features, with the modules that have it."""
-    return {name: module_of(feature, "api") for feature, record in features().items() for name in record.api}
+    named = ((feature, name) for feature, record in features().items() for name in record.api)
+    return {
+        name: "ortbench.api.commands" if record_of(name).plan else module_of(feature, "api") for feature, name in named
+    }
 
 
 @cache
 def commands() -> dict[str, Command]:
-    """The commands of all features, with their modules' whole names."""
+    """The commands of all features, with their modules' whole names; none of those that their plans say all of."""
     return {
-        name: command._replace(module=module_of(feature, command.module))
+        name: command._replace(
+            module="" if command.plan and not command.module else module_of(feature, command.module or "cli")
+        )
         for feature, record in features().items()
         for name, command in record.commands.items()
     }
@@ -155,6 +166,13 @@ def commands() -> dict[str, Command]:
 def record_of(command: str) -> Command:
     """What a feature says of its command; of one of the core nothing."""
     return commands().get(command, Command("", 0, "", ""))
+
+
+def plan_function(command: str) -> Callable[..., Any]:
+    """What makes the plan of a model, of a command whose record names it."""
+    feature = next(name for name, record in features().items() if command in record.commands)
+    function: Callable[..., Any] = part_of(feature, "plan", record_of(command).plan)
+    return function
 
 
 @cache

@@ -13,6 +13,10 @@ FEATURE = Feature(
             place=10,
             sentence="Measure a model under load: clients, or requests at a rate.",
             page="load.md",
+            plan="load_of",
+            takes_folder=True,
+            note="For each load point throughput, latency and queue delay, and the SLO met or violated.",
+            returns="what was measured, with a case for each load point; one that failed says why, and raises nothing.",
             option_groups=(
                 "loaded",
                 "inputs",

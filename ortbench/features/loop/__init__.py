@@ -17,6 +17,10 @@ FEATURE = Feature(
             place=20,
             sentence="Measure a decoder that generates, or a model in a loop.",
             page="loops.md",
+            plan="loop_of",
+            takes_folder=True,
+            note="A decoder generates tokens; with --feedback, outputs are inputs of the next step, as a recurrent state is.",
+            returns="what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing.",
             option_groups=_GROUPS,
             options={
                 **{it: {} for it in (*_COSTS, "strict-outputs", "precision", "processes")},

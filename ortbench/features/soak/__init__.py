@@ -11,6 +11,9 @@ FEATURE = Feature(
             place=60,
             sentence="Measure a model for a long time: whether memory grows.",
             page="soak.md",
+            module="cli",
+            plan="soak_of",
+            returns="what was measured, with the readings of memory; a mode that could not be measured says why, and raises nothing.",
             option_groups=("sessions", "inputs", "modes", "in one mode", "shaped", "often", "measures", "reported"),
             options={
                 "duration": {"help": "Run inferences for TIME.", "default": 60.0},

@@ -12,6 +12,9 @@ FEATURE = Feature(
             place=50,
             sentence="Measure the start-up of fresh processes to the first inference.",
             page="start.md",
+            plan="start_of",
+            note="Each start is a program that imports onnxruntime, creates the session and runs the model.",
+            returns="what was measured, with all samples; where no process could be measured it says why, and raises nothing.",
             option_groups=("sessions", "inputs", "side by side", "often", "measures", "reported"),
             options={
                 "duration": {"help": "Start each configuration again for at most TIME.", "default": 10.0},
