@@ -17,8 +17,8 @@ from ortbench.worker.memory import (
     BoundTensor,
     Copy,
     EpDeviceMemory,
+    Location,
     Memory,
-    Place,
     missing_device_memory,
     token_readback,
 )
@@ -83,9 +83,13 @@ class BoundMode(SingleMode):
             from ortbench.worker.streams import ExternalInputs  # which few runs have
 
             self.external = ExternalInputs(library, model.provider)
-        self._ins = [self._input_slot(*item) for item in zip(model.inputs, sources, model.places.inputs, strict=True)]
+        self._ins = [
+            self._input_slot(*item) for item in zip(model.inputs, sources, model.locations.inputs, strict=True)
+        ]
         blank = [np.empty_like(array) for array in data.reference]
-        self._outs = [self._output_slot(*item) for item in zip(model.outputs, blank, model.places.outputs, strict=True)]
+        self._outs = [
+            self._output_slot(*item) for item in zip(model.outputs, blank, model.locations.outputs, strict=True)
+        ]
         self._out_arrays = [slot.array for slot in self._outs]
         self._binding = make_binding(model.session, self._ins, self._outs)
         self._upload = copy_to_device(self._ins)
@@ -102,7 +106,7 @@ class BoundMode(SingleMode):
             self._download: Copy = self._dynamic.download
         else:
             self._download = copy_to_host(self._outs)
-        self._token = token_readback(model.places.memories)
+        self._token = token_readback(model.locations.memories)
         self.h2d_sync: Sync | None = None
         self._prepare()
 
@@ -110,31 +114,31 @@ class BoundMode(SingleMode):
     def missing_feature(cls, provider: Provider) -> str | None:
         return missing_device_memory(provider)
 
-    def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
+    def memory_for(self, spec: TensorSpec, location: Location) -> Memory:
         """The memory that an input or output is bound in. Raises `Unsupported`: there is none that this mode could bind."""
-        if place.own is None:
+        if location.own is None:
             raise Unsupported(f"ONNX Runtime offers no memory of the device that {spec.name!r} is wanted on")
-        return place.own
+        return location.own
 
-    def _pinned_memory(self, spec: TensorSpec, place: Place) -> EpDeviceMemory | None:
+    def _pinned_memory(self, spec: TensorSpec, location: Location) -> EpDeviceMemory | None:
         """The memory of the host's side of its copies; None for ordinary host memory."""
         return None
 
-    def _input_slot(self, spec: TensorSpec, array: Array, place: Place) -> Slot:
-        if self.external is None or place.is_host_only:
-            return self._make_slot(spec, array, place)
-        memory = self.memory_for(spec, place)
-        return Slot(spec, array, self.external.wrap(spec, array), memory, is_in_place=False)
+    def _input_slot(self, spec: TensorSpec, array: Array, location: Location) -> Slot:
+        if self.external is None or location.is_host_only:
+            return self._make_slot(spec, array, location)
+        memory = self.memory_for(spec, location)
+        return Slot(spec, array, self.external.wrap(spec, array), memory, is_zero_copy=False)
 
-    def _output_slot(self, spec: TensorSpec, array: Array, place: Place) -> Slot:
+    def _output_slot(self, spec: TensorSpec, array: Array, location: Location) -> Slot:
         mode = MODES[self.name]
         if spec.name in self._data.unshaped:
-            self._check_unshaped(place)
+            self._check_unshaped(location)
         elif not (self._model.target.dynamic_outputs and mode.dynamic_outputs):
-            return self._make_slot(spec, array, place)
-        return self._make_slot(spec, array, place, allocate=False)._replace(value=None)
+            return self._make_slot(spec, array, location)
+        return self._make_slot(spec, array, location, allocate=False)._replace(value=None)
 
-    def _check_unshaped(self, place: Place) -> None:
+    def _check_unshaped(self, location: Location) -> None:
         mode = MODES[self.name]
         if not mode.dynamic_outputs:
             raise Unsupported(f"{self.explain_unshaped()}: {self.name} binds outputs in memory of a known size")
@@ -155,18 +159,18 @@ class BoundMode(SingleMode):
             )
         )
 
-    def _make_slot(self, spec: TensorSpec, array: Array, place: Place, allocate: bool = True) -> Slot:
-        memory = self.memory_for(spec, place)
-        if place.is_host_only:
-            return Slot(spec, array, host_value(spec, array), memory, is_in_place=True)
+    def _make_slot(self, spec: TensorSpec, array: Array, location: Location, allocate: bool = True) -> Slot:
+        memory = self.memory_for(spec, location)
+        if location.is_host_only:
+            return Slot(spec, array, host_value(spec, array), memory, is_zero_copy=True)
         bound = memory.allocate(spec, array.shape) if allocate else None
-        pinned = self._pinned_memory(spec, place)
+        pinned = self._pinned_memory(spec, location)
         if pinned is None:
-            return Slot(spec, array, bound, memory, is_in_place=False)
+            return Slot(spec, array, bound, memory, is_zero_copy=False)
         value = pinned.allocate(spec, array.shape)
         view = host_view(spec, value)
         np.copyto(view, array)
-        return Slot(spec, view, bound, memory, is_in_place=False, pinned=value)
+        return Slot(spec, view, bound, memory, is_zero_copy=False, pinned=value)
 
     def _prepare(self) -> None:
         """The first upload and run, and the proofs of what ends them."""
@@ -184,17 +188,17 @@ class BoundMode(SingleMode):
 
     def run_to_prove(self) -> Work:
         readback = self._with_sync(self._download)
-        pinned = partial(self._pinned_readback, self._outs, self._model.places.outputs)
+        pinned = partial(self._pinned_readback, self._outs, self._model.locations.outputs)
         steadier = pinned if self._dynamic is None else None
         return Work(self._launch, self._sync_candidates(), readback, self.read_token, steadier)
 
-    def _pinned_readback(self, slots: Sequence[Slot], places: Sequence[Place]) -> Copy:
+    def _pinned_readback(self, slots: Sequence[Slot], locations: Sequence[Location]) -> Copy:
         """A readback apart from the mode's own arrays, into pinned memory where there is any: what it takes varies less."""
         pinned = [
             slot
-            if slot.is_in_place or place.shared is None
-            else slot._replace(pinned=place.shared.allocate(slot.spec, slot.array.shape))
-            for slot, place in zip(with_own_arrays(slots), places, strict=True)
+            if slot.is_zero_copy or location.shared is None
+            else slot._replace(pinned=location.shared.allocate(slot.spec, slot.array.shape))
+            for slot, location in zip(with_own_arrays(slots), locations, strict=True)
         ]
         return self._with_sync(copy_to_host(pinned))
 
@@ -202,7 +206,7 @@ class BoundMode(SingleMode):
         return [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
 
     @property
-    def unshaped(self) -> set[str]:
+    def unshaped_outputs(self) -> set[str]:
         """The outputs that ONNX Runtime allocates in each run."""
         return {slot.spec.name for slot in self._outs if slot.value is None}
 
@@ -223,7 +227,7 @@ class BoundMode(SingleMode):
             return Sync(RUN, None, 0, "the copy is the host's own")
         candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
         readback = copy_to_host(with_own_arrays(self._ins))
-        steadier = partial(self._pinned_readback, self._ins, self._model.places.inputs)
+        steadier = partial(self._pinned_readback, self._ins, self._model.locations.inputs)
         return self._model.syncs.prove("h2d", Work(self._upload, candidates, readback, self._token, steadier))
 
     def _launch(self) -> None:
@@ -245,11 +249,11 @@ class BoundMode(SingleMode):
         if wait is None:
             return run, self._binding, self._options
 
-        def synced(binding: Any, options: Any) -> None:
+        def call_and_sync(binding: Any, options: Any) -> None:
             run(binding, options)
             wait()
 
-        return synced, self._binding, self._options
+        return call_and_sync, self._binding, self._options
 
     def _synced_upload(self) -> Copy:
         return self.with_upload_sync(self._upload)
@@ -258,19 +262,22 @@ class BoundMode(SingleMode):
         """An upload and its sync, where anything is uploaded."""
         return call_and_wait(upload, None if self.h2d_sync is None else self.h2d_sync.wait)
 
-    def make_copies(self, chosen: Callable[[Place], bool]) -> tuple[Copy, Copy]:
+    def make_copies(self, chosen: Callable[[Location], bool]) -> tuple[Copy, Copy]:
         """The upload, synced, and the download of some of what is bound."""
         ins, outs = (
-            [slot for slot, place in zip(slots, places, strict=True) if chosen(place)]
-            for slots, places in ((self._ins, self._model.places.inputs), (self._outs, self._model.places.outputs))
+            [slot for slot, location in zip(slots, locations, strict=True) if chosen(location)]
+            for slots, locations in (
+                (self._ins, self._model.locations.inputs),
+                (self._outs, self._model.locations.outputs),
+            )
         )
         return self.with_upload_sync(copy_to_device(ins)), copy_to_host(outs)
 
     def bound_tensors(self) -> tuple[list[BoundTensor], list[BoundTensor]]:
-        places = self._model.places
+        locations = self._model.locations
         ins, outs = (
             [self._describe_slot(*item) for item in zip(slots, of_slots, strict=True)]
-            for slots, of_slots in ((self._ins, places.inputs), (self._outs, places.outputs))
+            for slots, of_slots in ((self._ins, locations.inputs), (self._outs, locations.outputs))
         )
         if self.external is not None:
             library = self.external.describe()
@@ -278,10 +285,10 @@ class BoundMode(SingleMode):
             ins = [it if it.reason is None else it._replace(memory=memory, reason=why, is_usual=True) for it in ins]
         return ins, outs
 
-    def _describe_slot(self, slot: Slot, place: Place) -> BoundTensor:
-        if slot.is_in_place:
+    def _describe_slot(self, slot: Slot, location: Location) -> BoundTensor:
+        if slot.is_zero_copy:
             return BoundTensor(slot.spec.name, slot.memory.label, None, is_usual=False)
-        own, main = slot.memory is not place.own, self._model.places.main
+        own, main = slot.memory is not location.own, self._model.locations.main
         why = "the mode's own memory" if own else "the session's memory info"
         why += "" if slot.value is not None else "; allocated in each inference"
         return BoundTensor(slot.spec.name, slot.memory.label, why, slot.memory is (main.shared if own else main.own))
@@ -357,7 +364,7 @@ class BoundMode(SingleMode):
     def write_inputs(self, arrays: dict[str, Array]) -> None:
         """Write inputs to where those that are bound are."""
         for slot in self._ins:
-            if slot.is_in_place:
+            if slot.is_zero_copy:
                 np.copyto(slot.array, arrays[slot.spec.name])
         others = [slot._replace(array=np.asarray(arrays[slot.spec.name], order="C"), pinned=None) for slot in self._ins]
         copy_to_device(others)()
@@ -366,9 +373,9 @@ class BoundMode(SingleMode):
         """Whether a run is a replay: it then writes to the outputs of the capture, whichever others are bound."""
         poisons = [proofs.poison(array) for array in self._data.reference]
         decoys = [
-            Slot(slot.spec, array, host_value(slot.spec, array), slot.memory, is_in_place=True)
-            if slot.is_in_place
-            else Slot(slot.spec, array, slot.memory.allocate(slot.spec, array.shape), slot.memory, is_in_place=False)
+            Slot(slot.spec, array, host_value(slot.spec, array), slot.memory, is_zero_copy=True)
+            if slot.is_zero_copy
+            else Slot(slot.spec, array, slot.memory.allocate(slot.spec, array.shape), slot.memory, is_zero_copy=False)
             for slot, array in zip(self._outs, poisons, strict=True)
         ]
         copy_to_device(decoys)()
@@ -376,7 +383,7 @@ class BoundMode(SingleMode):
         self._model.session._sess.run_with_iobinding(
             make_binding(self._model.session, self._ins, decoys)._iobinding, self._options
         )
-        moved = [slot for slot in decoys if not slot.is_in_place and slot.array.size]
+        moved = [slot for slot in decoys if not slot.is_zero_copy and slot.array.size]
         seen = with_own_arrays(moved)
         copy_to_host(seen)()
         return bool(moved) and all(

@@ -204,8 +204,8 @@ def _predict_graph(
 ) -> list[Node]:
     if placed is None:
         raise NotKnown("ONNX Runtime does not say where it placed the nodes")
-    level = "disable" if target.opt_level == "disable" else "basic"  # what it does before it asks the EPs
-    plain = Target(ep="cpu", session_config=target.session_config, custom_ops=target.custom_ops, opt_level=level)
+    optimization = "disable" if target.opt_level == "disable" else "basic"  # what it does before it asks the EPs
+    plain = Target(ep="cpu", session_config=target.session_config, custom_ops=target.custom_ops, opt_level=optimization)
     try:
         graph, inputs = flatten_nodes(_written_graph(path, plain, Provider(CPU_EP), content), placed)
     except OrtbenchError as error:

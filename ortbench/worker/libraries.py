@@ -63,8 +63,8 @@ def ep_devices(ep_name: str) -> list[Any]:
 
 def devices_of(ep_name: str, library: str | None) -> list[Any]:
     """The OrtEpDevices of one EP; other libraries' EPs can have its name, and one that ORT has in itself has no library."""
-    place = None if library is None else real_path(library)
-    return [device for device in ep_devices(ep_name) if library_of(device) == place]
+    location = None if library is None else real_path(library)
+    return [device for device in ep_devices(ep_name) if library_of(device) == location]
 
 
 def library_of(ep_device: Any) -> str | None:
@@ -88,21 +88,21 @@ _registered: dict[str, str] = {}  # by the real path of a library the name that 
 def register(name: str, library: str, called: str | None = None) -> None:
     """Register a plugin EP's library; one that is registered already is fine, and so is another whose EP has the same name: `devices_of`
     tells their devices apart. Raises `NotLoaded`: it cannot be loaded; the message names a shared library that is missing."""
-    place = real_path(library)
-    if place in _registered or any(library_of(device) == place for device in all_ep_devices()):
+    location = real_path(library)
+    if location in _registered or any(library_of(device) == location for device in all_ep_devices()):
         return
     built_in_eps()  # while they are alone
     if name in NVIDIA_EPS or is_nvidia(Path(library).name):
         preload_nvidia()
     called = called or name
-    called = f"{called} of {place}" if called in _registered.values() else called  # ORT takes a name once
+    called = f"{called} of {location}" if called in _registered.values() else called  # ORT takes a name once
     try:
         with environment.announce(f"registering {Path(library).name}"):
             ort.register_execution_provider_library(called, library)
     except Exception as error:
         if "already registered" not in str(error).lower():
             raise NotLoaded(name, load_problem(error)) from None
-    _registered[place] = called
+    _registered[location] = called
 
 
 def preload_nvidia() -> None:
@@ -154,8 +154,8 @@ def bundled_library(ep_name: str) -> str | None:
 
 def names_in(library: str) -> list[str]:
     """The EPs that have a device and came with a library; none before it is registered."""
-    place = real_path(library)
-    return sorted({device.ep_name for device in all_ep_devices() if library_of(device) == place})
+    location = real_path(library)
+    return sorted({device.ep_name for device in all_ep_devices() if library_of(device) == location})
 
 
 @cache
@@ -226,8 +226,8 @@ def packages() -> dict[str, str]:
     """The installed packages of ONNX Runtime and of plugin EPs with their versions, as their folders say: reading what is in them takes
     longer than much of what is measured."""
     found: dict[str, str] = {}
-    for place in map(Path, sys.path):
-        for info in sorted(place.glob("onnxruntime*.dist-info")):
+    for location in map(Path, sys.path):
+        for info in sorted(location.glob("onnxruntime*.dist-info")):
             name, _, version = info.stem.partition("-")
             found.setdefault(name.replace("_", "-").lower(), version)
     return found

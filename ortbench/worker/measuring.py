@@ -98,7 +98,7 @@ def _prepare(
         "zero_copy": results.get("zero_copy"),
         "external": results.get("external"),
         "graph": results.get("graph"),
-        "places": _describe_places(state, made),
+        "places": _describe_memories(state, made),
         "pipeline": None,
         "inferences_per_sample": made.per_call if is_rate(mode, LATENCY) else None,
         "estimates_ns": estimates,
@@ -123,10 +123,10 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
             stages.end("comparing outputs")
 
 
-def _describe_places(state: State, mode: Mode) -> schema.Places:
-    def describe(it: BoundTensor) -> schema.TensorPlace:
-        why = it.reason or state.opened.host_reasons.get(it.name, "the session's memory info")
-        return {"name": it.name, "memory": it.memory, "why": why, "usual": it.is_usual}
+def _describe_memories(state: State, mode: Mode) -> schema.Places:
+    def describe(tensor: BoundTensor) -> schema.TensorPlace:
+        why = tensor.reason or state.opened.host_reasons.get(tensor.name, "the session's memory info")
+        return {"name": tensor.name, "memory": tensor.memory, "why": why, "usual": tensor.is_usual}
 
     ins, outs = mode.bound_tensors()
     return {"inputs": [*map(describe, ins)], "outputs": [*map(describe, outs)]}
@@ -227,11 +227,11 @@ def measure_copies(state: State, modes: Sequence[str], runs: int) -> dict[str, s
 MOST_BYTES = 2 * 10**9  # of all inputs
 
 
-def sized(path: str, model: Model, requests: Sequence[Inputs]) -> list[Inputs]:
+def size_inputs(path: str, model: Model, requests: Sequence[Inputs]) -> list[Inputs]:
     """The same, which know how many entries integers index into; `BadInput` where the inputs of all take too much."""
     held = 0
-    for it in requests:
-        shapes, _ = resolve_shapes(model.inputs, it.shapes, it.dims)
+    for request in requests:
+        shapes, _ = resolve_shapes(model.inputs, request.shapes, request.dims)
         held += sum(spec.nbytes(shapes[spec.name]) for spec in model.inputs if spec.name in shapes)
     if held > MOST_BYTES:
         reason = f"{size(held)}, more than {size(MOST_BYTES)}: give fewer or smaller shapes"
@@ -240,7 +240,7 @@ def sized(path: str, model: Model, requests: Sequence[Inputs]) -> list[Inputs]:
     return [it if sizes is None else replace(it, index_sizes=sizes) for it in requests]
 
 
-def closed(model: Model) -> Model:
+def without_session(model: Model) -> Model:
     return replace(model, session=None, syncs=Syncs())
 
 
@@ -275,7 +275,7 @@ class Stream:
 
     def _open_again(self) -> None:
         self._calls.clear()
-        self._model = closed(self._model)
+        self._model = without_session(self._model)
         gc.collect()
         self._model = session.open_model(self._path, self._model.target, self._model.provider)
         self._calls = self._made_calls()
@@ -286,12 +286,12 @@ def begin_stream(state: State, mode: str, inputs: Sequence[dict[str, Any]], reop
     opened = state.opened
     path, model = opened.path, opened.model
     if inputs or reopen is not None:
-        requests = sized(path, model, [inputs_from(it) for it in inputs])
+        requests = size_inputs(path, model, [inputs_from(it) for it in inputs])
         arrays = [first_run.make_inputs(path, model, it)[0] for it in requests] or [opened.data.arrays]
         state.others[Stream] = Stream(path, model, arrays, reopen)
     if reopen is not None:
         del state.modes[mode], state.ranges[mode]
-        opened.model = closed(opened.model)
+        opened.model = without_session(opened.model)
     return {}
 
 

@@ -323,7 +323,7 @@ def is_only_host_accessible(provider: Provider) -> bool:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     own: Memory | None  # where the session wants it; None in memory of a device that ONNX Runtime offers no access to
     # HOST_ACCESSIBLE memory of the EP whose `own` is, which is `own` itself where that EP has no other; None where it
     # offers none
@@ -347,21 +347,21 @@ class BoundTensor(NamedTuple):
     is_usual: bool  # it is the memory that the mode is about
 
 
-class Places(NamedTuple):
+class Locations(NamedTuple):
     """The places of a session's inputs and outputs, in the model's order. What is in the same memory has the same object."""
 
-    inputs: list[Place]
-    outputs: list[Place]
-    main: Place  # of the EP that the run is about
+    inputs: list[Location]
+    outputs: list[Location]
+    main: Location  # of the EP that the run is about
 
     @property
     def memories(self) -> list[Memory]:
         """Every memory that takes part, the main one first."""
-        own = [place.own for place in (self.main, *self.inputs, *self.outputs) if not place.is_host_only]
+        own = [location.own for location in (self.main, *self.inputs, *self.outputs) if not location.is_host_only]
         return list({id(memory): memory for memory in own if memory is not None}.values())
 
 
-def find_places(session: Any, provider: Provider) -> Places:
+def find_locations(session: Any, provider: Provider) -> Locations:
     devices = []
     if provider.ep_device is not None:
         names = session.get_providers()
@@ -369,26 +369,26 @@ def find_places(session: Any, provider: Provider) -> Places:
     offered = [(device, *ep_device_memories(device)) for device in devices]
 
     @cache
-    def device_place(number: int, is_default: bool) -> Place:
+    def device_location(number: int, is_default: bool) -> Location:
         """What is in a memory of a device, which is tried only then: a session may have devices that it does not use."""
         device, default, shared = offered[number]
         own = usable_memory(device, default if is_default else shared)
-        return Place(own, usable_memory(device, shared, copies=False), is_host_only=False)
+        return Location(own, usable_memory(device, shared, copies=False), is_host_only=False)
 
     if provider.ep_device is None or provider.computes_on_host:
-        main = Place(device_memory(provider), None, is_host_only=False)
+        main = Location(device_memory(provider), None, is_host_only=False)
     else:
-        main = device_place(0, offered[0][1] is not None)
-    host = main if provider.computes_on_host else Place(HostMemory(), None, is_host_only=True)
+        main = device_location(0, offered[0][1] is not None)
+    host = main if provider.computes_on_host else Location(HostMemory(), None, is_host_only=True)
 
-    def place_of(info: Any) -> Place:
+    def location_of(info: Any) -> Location:
         if info is None or info.name == "Cpu":
             return host
         for number, (_, *memories) in enumerate(offered):
             for memory, is_default in zip(memories, (True, False), strict=True):
                 if memory is not None and memory.is_same(info):
-                    return device_place(number, is_default)
+                    return device_location(number, is_default)
         return main
 
     inputs, outputs = session.get_input_memory_infos(), session.get_output_memory_infos()
-    return Places([*map(place_of, inputs)], [*map(place_of, outputs)], main)
+    return Locations([*map(location_of, inputs)], [*map(location_of, outputs)], main)

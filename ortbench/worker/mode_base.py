@@ -26,7 +26,7 @@ from ortbench.core.errors import Unsupported
 from ortbench.model.modes import DEPTH, LATENCY, STEP
 from ortbench.worker import proofs
 from ortbench.worker.first_run import Data
-from ortbench.worker.memory import BoundTensor, Copy, EpDeviceMemory, Memory, Place, copy_tensors, join_calls
+from ortbench.worker.memory import BoundTensor, Copy, EpDeviceMemory, Location, Memory, copy_tensors, join_calls
 from ortbench.worker.proofs import FIRST
 from ortbench.worker.providers import Provider
 from ortbench.worker.session import Model
@@ -111,7 +111,7 @@ class Mode(ABC):
         """The outputs as they are now, in host memory."""
 
     @abstractmethod
-    def expected(self) -> list[tuple[str, Value]]:
+    def expected_outputs(self) -> list[tuple[str, Value]]:
         """The name of each of `outputs`, and what it must be."""
 
     @property
@@ -161,7 +161,7 @@ class SingleMode(Mode):
     def __init__(self, model: Model, data: Data) -> None:
         self._model, self._data = model, data
 
-    def expected(self) -> list[tuple[str, Value]]:
+    def expected_outputs(self) -> list[tuple[str, Value]]:
         return list(zip(self._model.output_names, self._data.reference, strict=True))
 
     @property
@@ -192,11 +192,11 @@ def call_and_wait(call: Copy, wait: Copy | None) -> Copy:
     if wait is None:
         return call
 
-    def synced() -> None:
+    def call_and_sync() -> None:
         call()
         wait()
 
-    return synced
+    return call_and_sync
 
 
 def sync_steps(sync: Sync | None) -> list[Step]:
@@ -214,14 +214,14 @@ class Slot(NamedTuple):
     memory: Memory
     # the session wants it in ordinary host memory (a shape, say): `value` is then over `array` itself and nothing is
     # copied; on the device it would cost a copy back inside every run
-    is_in_place: bool
+    is_zero_copy: bool
     # the value in pinned memory that `array` looks into; None where `array` is in ordinary host memory
     pinned: Any = None
 
     @property
-    def is_written_in_place(self) -> bool:
+    def is_array_written(self) -> bool:
         """Whether a run writes to `array` itself."""
-        return self.is_in_place and self.value is not None
+        return self.is_zero_copy and self.value is not None
 
 
 def copy_to_device(slots: Sequence[Slot]) -> Copy:
@@ -278,7 +278,7 @@ def make_binding(session: Any, ins: Sequence[Slot], outs: Sequence[Slot] = ()) -
 
 def output_device(slot: Slot) -> Any:
     """The native OrtDevice whose memory an output without a shape is in."""
-    if slot.is_in_place:
+    if slot.is_zero_copy:
         return ort_native.OrtDevice(ort_native.OrtDevice.cpu(), ort_native.OrtDevice.default_memory(), 0)
     return slot.memory.ort_device()
 
@@ -287,23 +287,23 @@ def group_by_memory(slots: Sequence[Slot]) -> list[tuple[Memory, list[Slot]]]:
     """What is copied, by the memory that it is in: one call of CopyTensors is for one device."""
     groups: dict[int, tuple[Memory, list[Slot]]] = {}
     for slot in slots:
-        if not slot.is_in_place:
+        if not slot.is_zero_copy:
             groups.setdefault(id(slot.memory), (slot.memory, []))[1].append(slot)
     return list(groups.values())
 
 
 def copied_bytes(slots: list[Slot]) -> int:
     """The bytes of one copy of all of them."""
-    return sum(nbytes(slot.array) for slot in slots if not slot.is_in_place)
+    return sum(nbytes(slot.array) for slot in slots if not slot.is_zero_copy)
 
 
-def shared_memory(spec: TensorSpec, place: Place) -> EpDeviceMemory:
+def shared_memory(spec: TensorSpec, location: Location) -> EpDeviceMemory:
     """HOST_ACCESSIBLE memory for what is not in ordinary host memory. Raises `Unsupported`: the EP that it is for has
     none."""
-    if place.shared is None:
-        where = "" if place.own is None else f", and is wanted in {place.own.label}"
+    if location.shared is None:
+        where = "" if location.own is None else f", and is wanted in {location.own.label}"
         raise Unsupported(f"{spec.name!r} is for an EP that offers no HOST_ACCESSIBLE memory{where}")
-    return place.shared
+    return location.shared
 
 
 def refuse_strings(specs: Iterable[TensorSpec]) -> None:
@@ -319,7 +319,7 @@ NO_ALLOCATOR = "Failed to find allocator for device"
 class OutputReader:
     """Copies outputs, by their places in a binding, from where a run left them to the arrays of their slots."""
 
-    def __init__(self, slots: Mapping[int, Slot], in_place: bool = False) -> None:
+    def __init__(self, slots: Mapping[int, Slot], on_host: bool = False) -> None:
         self._slots = slots
         # Of each output what it is copied to: the array, its shape, and where CopyTensors copies, a value over the array and its native,
         # which does not keep the array alive.
@@ -328,9 +328,11 @@ class OutputReader:
         self._owners: dict[int, Any] = {}
         self._hosts: dict[int, Any] = {}
         others = {
-            it: slot for it, slot in slots.items() if in_place or slot.is_in_place or slot.memory.kind != "ep-device"
+            number: slot
+            for number, slot in slots.items()
+            if on_host or slot.is_zero_copy or slot.memory.kind != "ep-device"
         }
-        self._read = [(number, _make_view(slot, in_place)) for number, slot in others.items()]
+        self._read = [(number, _make_view(slot, on_host)) for number, slot in others.items()]
         # One call of CopyTensors is for one memory.
         groups: dict[int, list[int]] = {}
         for number in filter(lambda number: number not in others, slots):
@@ -375,9 +377,9 @@ class OutputReader:
             self._hosts[number] = self._owners[number]._get_c_value()
 
 
-def _make_view(slot: Slot, in_place: bool) -> Callable[[Any], Array]:
+def _make_view(slot: Slot, on_host: bool) -> Callable[[Any], Array]:
     """What gives the array of a native value that copies itself, or that the host reads where it is."""
-    if in_place or slot.is_in_place or (slot.memory.kind == "host" and not slot.spec.is_native):
+    if on_host or slot.is_zero_copy or (slot.memory.kind == "host" and not slot.spec.is_native):
         return partial(host_view, slot.spec)
     return methodcaller("numpy")
 
@@ -400,7 +402,7 @@ class DynamicOutputs:
         self._binding, self._run, self._targets, self._passed, self._why = binding, run, targets, passed, why
         self._bound = [(target.spec.name, output_device(target)) for target in targets if target.value is None]
         self._native = binding._iobinding
-        self._reader = OutputReader({it: target for it, target in enumerate(targets) if not target.is_in_place})
+        self._reader = OutputReader({it: target for it, target in enumerate(targets) if not target.is_zero_copy})
         unshaped = group_by_memory([target for target in targets if target.value is None])
         self._label = " and ".join(memory.label for memory, _ in unshaped)
         self._ran = False
@@ -448,7 +450,7 @@ class DynamicOutputs:
             for target, value, array in zip(self._targets, values, poisons, strict=True):
                 if target.spec.name in self._passed or tuple(value.shape()) != array.shape:
                     continue
-                if target.is_in_place:
+                if target.is_zero_copy:
                     np.copyto(host_view(target.spec, value), array)
                 else:
                     target.memory.upload([target.spec], [array], [value])()

@@ -42,8 +42,8 @@ from ortbench.worker.memory import (
     Copy,
     EpDeviceMemory,
     HostMemory,
+    Location,
     Memory,
-    Place,
     device_memory,
     host_accessible_memory,
     missing_pinned_memory,
@@ -95,8 +95,8 @@ class CpuMode(SingleMode):
         super().__init__(model, data)
         self._call = cpu_call(model, data.arrays)
         inputs = [data.arrays[spec.name] for spec in model.inputs]
-        self.bytes_in = _count_copied_bytes(inputs, model.places.inputs)
-        self.bytes_out = _count_copied_bytes(data.reference, model.places.outputs)
+        self.bytes_in = _count_copied_bytes(inputs, model.locations.inputs)
+        self.bytes_out = _count_copied_bytes(data.reference, model.locations.outputs)
 
     def phases(self) -> dict[str, TimedCall]:
         return {LATENCY: self._call}  # ORT copies inside the run
@@ -117,19 +117,19 @@ class CpuMode(SingleMode):
 
 
 def describe_arrays(model: Model) -> tuple[list[BoundTensor], list[BoundTensor]]:
-    sides = (model.inputs, "NumPy array passed to session.run"), (model.outputs, "NumPy array returned by session.run")
+    pairs = (model.inputs, "NumPy array passed to session.run"), (model.outputs, "NumPy array returned by session.run")
     ins, outs = (
-        [BoundTensor(spec.name, HostMemory.label, why, is_usual=True) for spec in specs] for specs, why in sides
+        [BoundTensor(spec.name, HostMemory.label, why, is_usual=True) for spec in specs] for specs, why in pairs
     )
     return ins, outs
 
 
-def _count_copied_bytes(values: list[Value], places: list[Place]) -> int | None:
+def _count_copied_bytes(values: list[Value], locations: list[Location]) -> int | None:
     """Bytes that a run moves between host and device; None where the session wants something in memory that the host reaches too, since
     ORT may then hand an array on as it is."""
-    if any(place.is_shared for place in places):
+    if any(location.is_shared for location in locations):
         return None
-    return sum(nbytes(value) for value, place in zip(values, places, strict=True) if not place.is_on_host)
+    return sum(nbytes(value) for value, location in zip(values, locations, strict=True) if not location.is_on_host)
 
 
 class CpuPinnedMode(CpuMode):
@@ -142,7 +142,7 @@ class CpuPinnedMode(CpuMode):
         refuse_strings(model.inputs)
         own = host_accessible_memory(model.provider)
         assert own is not None
-        self._where = [place.shared or own for place in model.places.inputs]
+        self._where = [location.shared or own for location in model.locations.inputs]
         self._values, arrays = [], {}
         for spec, memory in zip(model.inputs, self._where, strict=True):
             value = memory.allocate(spec, data.arrays[spec.name].shape)
@@ -207,8 +207,8 @@ class DevicePinnedMode(DeviceMode):
     def missing_feature(cls, provider: Provider) -> str | None:
         return missing_pinned_memory(provider) or super().missing_feature(provider)
 
-    def _pinned_memory(self, spec: TensorSpec, place: Place) -> EpDeviceMemory | None:
-        return shared_memory(spec, place)
+    def _pinned_memory(self, spec: TensorSpec, location: Location) -> EpDeviceMemory | None:
+        return shared_memory(spec, location)
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -304,14 +304,14 @@ class HostAccessibleMode(BoundMode):
             return None
         return missing_shared_memory(provider)
 
-    def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
-        if place.is_on_host:
-            return super().memory_for(spec, place)
-        return shared_memory(spec, place)
+    def memory_for(self, spec: TensorSpec, location: Location) -> Memory:
+        if location.is_on_host:
+            return super().memory_for(spec, location)
+        return shared_memory(spec, location)
 
-    def _check_unshaped(self, place: Place) -> None:
-        if not place.is_on_host:  # where the host reads what ONNX Runtime allocates
-            super()._check_unshaped(place)
+    def _check_unshaped(self, location: Location) -> None:
+        if not location.is_on_host:  # where the host reads what ONNX Runtime allocates
+            super()._check_unshaped(location)
 
     def _prepare(self) -> None:
         self._in_views = [host_view(slot.spec, slot.value) for slot in self._ins]
@@ -326,7 +326,7 @@ class HostAccessibleMode(BoundMode):
                 raise
             self.binding_error = ort_text(error)
             for slot in self._outs:
-                if not slot.is_in_place:
+                if not slot.is_zero_copy:
                     bind_as_device_memory(self._binding, self._model.provider, slot.spec.name, slot.spec, slot.value)
             self._launch()
         self.sync = self._prove_run()
@@ -334,7 +334,7 @@ class HostAccessibleMode(BoundMode):
     def write_inputs(self, arrays: dict[str, Array]) -> None:
         """Write inputs in place, through the views; nothing is copied to another memory."""
         for slot, view in zip(self._ins, self._in_views, strict=True):
-            if not slot.is_in_place:
+            if not slot.is_zero_copy:
                 np.copyto(view, arrays[slot.spec.name])
 
     def same_addresses(self) -> bool:
@@ -361,26 +361,26 @@ class HostAccessibleMode(BoundMode):
 
     def _prove_zero_copy(self, others: Mapping[str, Mode], rtol: float | None, atol: float | None) -> ZeroCopy:
         provider, target = self._model.provider, self._model.target
-        places = [*self._model.places.inputs, *self._model.places.outputs]
-        if provider.computes_on_host and all(place.is_on_host for place in places):
+        locations = [*self._model.locations.inputs, *self._model.locations.outputs]
+        if provider.computes_on_host and all(location.is_on_host for location in locations):
             return prove_zero_copy(self, None, on_host=True).to_dict()
-        if all(place.is_host_only for place in places):
+        if all(location.is_host_only for location in locations):
             return Verdict(False, "the session wants every input and output in host memory").to_dict()
         resident = others.get(ResidentMode.name)
         plain = replace(target, dynamic_outputs=False, input_memory=None, cuda_graph=False)
         # What is compared must differ in the memory alone.
         if not isinstance(resident, ResidentMode) or plain != target:
             resident = ResidentMode.make(replace(self._model, target=plain), self._data)
-        if not any(place.is_shared for place in places):
+        if not any(location.is_shared for location in locations):
             return prove_zero_copy(self, resident, on_host=False).to_dict()
         # What its EP has no other memory for.
         seen = self.check_inputs(self.write_inputs, rtol, atol)
         if seen.wrong is not None:
             raise WrongOutputs(f"{seen.wrong} (after inputs were written in place)")
-        alone = resident.make_copies(lambda place: place.is_shared)
+        alone = resident.make_copies(lambda location: location.is_shared)
         found = [prove_by_copy_times(self, alone, seen.evidence)]
-        if not all(place.is_shared or place.is_on_host for place in places):
-            copies = resident.make_copies(lambda place: not place.is_shared)
+        if not all(location.is_shared or location.is_on_host for location in locations):
+            copies = resident.make_copies(lambda location: not location.is_shared)
             found.append(prove_zero_copy(self, resident, on_host=False, copies=copies))
         return combine_verdicts(found).to_dict()
 
@@ -456,10 +456,10 @@ class Opened:
         from ortbench.worker import inspection  # most models have none
 
         model = self.model
-        sides = (model.inputs, model.places.inputs), (model.outputs, model.places.outputs)
+        pairs = (model.inputs, model.locations.inputs), (model.outputs, model.locations.outputs)
         inputs, outputs = (
-            [spec.name for spec, place in zip(specs, places, strict=True) if place.is_host_only]
-            for specs, places in sides
+            [spec.name for spec, location in zip(specs, locations, strict=True) if location.is_host_only]
+            for specs, locations in pairs
         )
         return inspection.host_reasons(self.path, node_placements(model), inputs, outputs)
 

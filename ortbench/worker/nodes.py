@@ -137,11 +137,11 @@ def sort_nodes(nodes: Sequence[NodeRun]) -> list[int]:
     """The numbers of a run's nodes by their starts, a node before those in its branches or body, which can start in the same microsecond; a
     node that took none comes before the node that follows it."""
 
-    def place(index: int) -> tuple[int, bool, int]:
+    def order(index: int) -> tuple[int, bool, int]:
         node = nodes[index]
         return node.start_us, node.took_us > 0, -node.took_us
 
-    return sorted(range(len(nodes)), key=place)
+    return sorted(range(len(nodes)), key=order)
 
 
 @dataclass
@@ -184,14 +184,14 @@ class NodeSums:
                 self._sums[inside].ns[-1] -= took_us * 1000
             open_nodes.append((index, number))
 
-    def timed(self) -> list[Timed]:
+    def timed_nodes(self) -> list[Timed]:
         """A node before those in its branches or body, in the order in which they first ran."""
         return [
             Timed(
-                name=it.kernel.name, op=it.kernel.op, ep=it.kernel.ep, number=it.kernel.number, inside=it.inside,
-                ns=tuple(it.ns), bytes=max(it.bytes), reads=it.kernel.reads, gives=it.kernel.gives,
+                name=node.kernel.name, op=node.kernel.op, ep=node.kernel.ep, number=node.kernel.number, inside=node.inside,
+                ns=tuple(node.ns), bytes=max(node.bytes), reads=node.kernel.reads, gives=node.kernel.gives,
             )
-            for it in self._sums
+            for node in self._sums
         ]  # fmt: skip
 
 
@@ -213,7 +213,7 @@ class Recorder(NamedTuple):
         """The nodes of the last run."""
         sums = NodeSums()
         sums.add(_last_runs(self.end(), 1)[0])
-        return sums.timed()
+        return sums.timed_nodes()
 
 
 @contextmanager
@@ -295,7 +295,7 @@ class Profiling:
         recorded = _describe_runs(last, self._recorder.start_ns) if shown else None
         del self._recorder
         self._stack.close()  # and with it the session, before there is another one
-        timed, run_ns = sums.timed(), sums.run_ns
+        timed, run_ns = sums.timed_nodes(), sums.run_ns
         session_of = self._path, self._target, self._provider, self._content, self._placed, timed
         graph, problem = _graph_of_eps(*session_of)
         found = summary(run_ns, timed, graph, problem)
@@ -338,8 +338,10 @@ def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
     if own is None:
         return found
     timed = [
-        Timed(it["name"], it["op"], it["ep"], -1, it["inside"], (*it["ns"],), 0, (*it["reads"],), (*it["gives"],))
-        for it in found["each"]
+        Timed(
+            row["name"], row["op"], row["ep"], -1, row["inside"], (*row["ns"],), 0, (*row["reads"],), (*row["gives"],)
+        )
+        for row in found["each"]
     ]
     ran = None if written is None else as_run(inspection.flatten_nodes(written, ())[0], timed)
     rounds = [[at] for at in range(len(found["rounds_ns"]))]

@@ -96,7 +96,7 @@ def describe_opened(
 ) -> protocol.Opened:
     """What a worker says of a model that is open; the EPs of its session where they are not known otherwise."""
     data, model = opened.data, opened.model
-    _ = model.places  # memories are tried now: a worker that is lost in a trial of the first request is replaced
+    _ = model.locations  # memories are tried now: a worker that is lost in a trial of the first request is replaced
     return {
         **described,
         "ep_options": dict(opened.target.options),
@@ -276,7 +276,7 @@ def idle(option: str, key: str) -> str | None:
     return None
 
 
-def undocumented(option: str, keys: Iterable[str]) -> list[str]:
+def undocumented_keys(option: str, keys: Iterable[str]) -> list[str]:
     """The keys of which it is not known that they do something, or nothing: neither documented, nor an EP's, nor `idle`."""
     return [key for key in keys if not (key in _DOCUMENTED[option] or is_of_ep(key) or idle(option, key))]
 
@@ -284,7 +284,7 @@ def undocumented(option: str, keys: Iterable[str]) -> list[str]:
 def sentences(option: str, entries: Mapping[str, str], known: Collection[str], version: str) -> list[str]:
     """What is to be said of entries that do nothing; `known` are keys in the strings of the libraries."""
     found = [f"{option} {key} does nothing: it {why}" for key in entries if (why := idle(option, key))]
-    for key in undocumented(option, entries):
+    for key in undocumented_keys(option, entries):
         if key not in known:
             hint = _hint(option, key, known)
             found.append(f"{option} {key} probably does nothing: ONNX Runtime {version} knows no such entry{hint}")
@@ -317,7 +317,7 @@ def option_warnings(target: Target, provider: Provider) -> list[Warned]:
     if target.execution_mode == PARALLEL:
         entries_read = {key: value for key, value in entries_read.items() if not key.startswith(BETWEEN_OPERATORS)}
     for option, entries in ((SESSION, entries_read), (RUN, target.run_config)):
-        unsure = undocumented(option, entries)
+        unsure = undocumented_keys(option, entries)
         known = {*_keys_of_onnxruntime(), *(_names_in_library(provider.library, unsure) or ())} if unsure else set()
         messages = sentences(option, entries, known, ort.__version__)
         found += [{"code": CODES[option], "message": message} for message in messages]

@@ -87,9 +87,9 @@ def make_item(
     host: EpDeviceMemory | None,
 ) -> Item:
     """An item with inputs in host memory, and room for its outputs beside them."""
-    inputs = [_make_host_value(slot.spec, arrays[slot.spec.name], host) for slot in ins if not slot.is_in_place]
+    inputs = [_make_host_value(slot.spec, arrays[slot.spec.name], host) for slot in ins if not slot.is_zero_copy]
     outputs = [_make_host_value(slot.spec, wanted, host) for slot, wanted in zip(outs, reference, strict=True)]
-    moved = [value for slot, (value, _) in zip(outs, outputs, strict=True) if not slot.is_in_place]
+    moved = [value for slot, (value, _) in zip(outs, outputs, strict=True) if not slot.is_zero_copy]
     return Item(
         [value._get_c_value() for value, _ in inputs],
         [value._get_c_value() for value in moved],
@@ -123,7 +123,7 @@ class Buffers(BoundMode):
         self.output_item: int | None = 0  # that of the item whose outputs it has; None after they were poisoned
         self.wait: Callable[[], object] | None = None  # ends its run; None where the run itself waits
         self.copied_in, self.copied_out = _natives(self._ins), _natives(self._outs)
-        self.host_outputs = [number for number, slot in enumerate(self._outs) if slot.is_in_place]
+        self.host_outputs = [number for number, slot in enumerate(self._outs) if slot.is_zero_copy]
         self._upload()
         self._launch()
         self._download()
@@ -161,7 +161,7 @@ class Buffers(BoundMode):
 
 def _natives(slots: Sequence[Slot]) -> list[Any]:
     """The values of what is copied, as CopyTensors takes them."""
-    return [slot.value._get_c_value() for slot in slots if not slot.is_in_place]
+    return [slot.value._get_c_value() for slot in slots if not slot.is_zero_copy]
 
 
 _COST_REPEATS = 7
@@ -186,8 +186,8 @@ class PipelinedMode(SingleMode):
         if not self.bytes_in + self.bytes_out:
             raise Unsupported("all inputs and outputs of the session are in host memory: there are no copies to hide")
         # One more than there are buffers, so that each of them gets other data in every round.
-        in_place = {slot.spec.name for slot in ins if slot.is_in_place}
-        variants, self._distinct = make_variants(model, data, in_place, depth + 1)
+        uncopied = {slot.spec.name for slot in ins if slot.is_zero_copy}
+        variants, self._distinct = make_variants(model, data, uncopied, depth + 1)
         self._items = [make_item(ins, outs, arrays, reference, host) for arrays, reference in variants]
         self._names = model.output_names
         self._host_label = "host memory" if host is None else host.label
@@ -349,7 +349,7 @@ class PipelinedMode(SingleMode):
         self.wait_idle()
         return [array for number in sorted(self._done) for array in self._items[number].arrays]
 
-    def expected(self) -> list[tuple[str, Array]]:
+    def expected_outputs(self) -> list[tuple[str, Array]]:
         return [
             (f"{name} of item {number}", reference)
             for number in sorted(self._done)

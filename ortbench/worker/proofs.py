@@ -248,7 +248,7 @@ class CheckedMode(Protocol):
     def phases(self) -> dict[str, TimedCall]: ...
     def poison(self) -> None: ...
     def outputs(self) -> list[Value]: ...
-    def expected(self) -> list[tuple[str, Value]]: ...
+    def expected_outputs(self) -> list[tuple[str, Value]]: ...
 
 
 def check_outputs(mode: CheckedMode, rtol: float | None, atol: float | None) -> list[int]:
@@ -260,7 +260,7 @@ def check_outputs(mode: CheckedMode, rtol: float | None, atol: float | None) -> 
         mode.poison()
         for _ in range(calls):
             times.append(time_call(call, a, b))
-        for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
+        for got, (name, reference) in zip(mode.outputs(), mode.expected_outputs(), strict=True):
             # A user's wide tolerance must not let an output pass that nothing was written to.
             if isinstance(got, np.ndarray) and got.size and np.array_equal(got, poison(reference)):
                 raise NotWritten(f"output {name} was not written")
@@ -272,7 +272,7 @@ def check_outputs(mode: CheckedMode, rtol: float | None, atol: float | None) -> 
 
 def find_difference(mode: CheckedMode, rtol: float | None, atol: float | None) -> str | None:
     """What differs between the mode's outputs as they are now and the reference, in words; None if nothing does."""
-    for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
+    for got, (name, reference) in zip(mode.outputs(), mode.expected_outputs(), strict=True):
         wrong = difference(name, got, reference, rtol, atol, mode.source)
         if wrong is not None:
             return wrong
@@ -286,7 +286,7 @@ class TimedMode(Protocol):
     def one_time_copies(self) -> tuple[Call, Call] | None: ...
 
 
-class InPlaceMode(TimedMode, Protocol):
+class ZeroCopyMode(TimedMode, Protocol):
     """A mode in memory that host and device reach; see `ortbench.worker.modes.HostAccessibleMode`."""
 
     binding_error: str | None
@@ -320,7 +320,7 @@ class ZeroCopy(NamedTuple):
 
 
 def prove_zero_copy(
-    mode: InPlaceMode,
+    mode: ZeroCopyMode,
     resident: TimedMode | None,
     on_host: bool,
     clock: Callable[[], int] = time.perf_counter_ns,
@@ -341,7 +341,7 @@ def prove_zero_copy(
     return judge_difference(extra, copies_ns, noise, _describe_addresses(mode))
 
 
-def _describe_addresses(mode: InPlaceMode) -> str:
+def _describe_addresses(mode: ZeroCopyMode) -> str:
     if mode.binding_error is None:
         return _USED
     reason = mode.binding_error.removesuffix(".")
@@ -364,7 +364,7 @@ def judge_difference(extra_ns: float, copies_ns: float, noise_ns: float, used: s
 
 
 def prove_by_copy_times(
-    mode: InPlaceMode, copies: tuple[Call, Call], evidence: str, clock: Callable[[], int] = time.perf_counter_ns
+    mode: ZeroCopyMode, copies: tuple[Call, Call], evidence: str, clock: Callable[[], int] = time.perf_counter_ns
 ) -> ZeroCopy:
     """Prove, or fail to prove, the same where the EP has no other memory that a run's time could be compared with.
 
@@ -428,7 +428,9 @@ def _shortest_ns(mode: TimedMode, clock: Callable[[], int]) -> float:
     return shortest
 
 
-def _compare_runs(mode: InPlaceMode, resident: TimedMode, copies: int, clock: Callable[[], int]) -> tuple[float, float]:
+def _compare_runs(
+    mode: ZeroCopyMode, resident: TimedMode, copies: int, clock: Callable[[], int]
+) -> tuple[float, float]:
     """How much longer a run of `mode` takes, and how far apart repeated runs are, ns: from as few as it takes.
 
     Where noise leaves it open for too long, it is at least what the copies take.

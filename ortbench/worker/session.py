@@ -24,7 +24,7 @@ from ortbench.core.files import digest
 from ortbench.plan.target import Target
 from ortbench.worker import environment, streams
 from ortbench.worker.libraries import bundled_library, load_problem
-from ortbench.worker.memory import Places, describe_memory, find_places
+from ortbench.worker.memory import Locations, describe_memory, find_locations
 from ortbench.worker.plugins import custom_ops_hint, register_custom_ops
 from ortbench.worker.providers import Provider, find_in_session, take_choice_of_policy
 from ortbench.worker.sync import Syncs
@@ -52,7 +52,7 @@ def fix_hint(text: str, library: str | None) -> str:
     return f"; name a backend with --ep-option backend_path={existing[0]}{simulates}"
 
 
-_OPT_LEVELS = {
+_OPTIMIZATIONS = {
     "disable": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",
     "extended": "ORT_ENABLE_EXTENDED",
@@ -103,8 +103,8 @@ class Model:
         return [spec.name for spec in self.outputs]
 
     @cached_property
-    def places(self) -> Places:
-        found = find_places(self.session, self.provider)
+    def locations(self) -> Locations:
+        found = find_locations(self.session, self.provider)
         if len(found.outputs) == len(self.outputs):
             return found
         names = [it.name for it in self.session.get_outputs()]  # one is listed twice
@@ -214,7 +214,7 @@ def run_options(target: Target, graph_id: int | None) -> Any:
 def _session_options(target: Target, provider: Provider, ep_options: dict[str, str]) -> Any:
     options = ort.SessionOptions()
     options.log_severity_level = 2
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _OPT_LEVELS[target.opt_level])
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _OPTIMIZATIONS[target.opt_level])
     options.execution_mode = getattr(ort.ExecutionMode, _EXECUTION_MODES[target.execution_mode])
     options.enable_cpu_mem_arena, options.enable_mem_pattern = target.cpu_mem_arena, target.mem_pattern
     if target.intra_op_threads is not None:

@@ -190,7 +190,7 @@ class Numpy:
     """Ordinary host memory. As of every library whose tensors can be bound: its name, where its tensors are in its own words, and what
     makes one, writes to it and tells its address."""
 
-    name, place = "numpy", "host memory"
+    name, location = "numpy", "host memory"
 
     def __init__(self, provider: Provider) -> None:
         _refuse_to_be_copied(self.name, provider)
@@ -217,15 +217,15 @@ class Torch:
     def __init__(self, provider: Provider) -> None:
         _refuse_to_be_copied(self.name, provider)
         self._torch = importlib.import_module("torch")
-        self.place = "cpu" if provider.computes_on_host else f"cuda:{_cuda_index(self.name, provider)}"
+        self.location = "cpu" if provider.computes_on_host else f"cuda:{_cuda_index(self.name, provider)}"
 
     def tensor(self, array: Array) -> Any:
-        return self._torch.from_numpy(np.array(array, order="C")).to(self.place)
+        return self._torch.from_numpy(np.array(array, order="C")).to(self.location)
 
     def write(self, tensor: Any, array: Array) -> None:
         tensor.copy_(self._torch.from_numpy(np.array(array, order="C")))
-        if self.place != "cpu":
-            self._torch.cuda.synchronize(self.place)
+        if self.location != "cpu":
+            self._torch.cuda.synchronize(self.location)
 
     def pointer(self, tensor: Any) -> int:
         return int(tensor.data_ptr())
@@ -237,7 +237,7 @@ class Cupy:
     def __init__(self, provider: Provider) -> None:
         self._cupy = importlib.import_module("cupy")
         self._index = _cuda_index(self.name, provider)
-        self.place = f"cuda:{self._index}"
+        self.location = f"cuda:{self._index}"
 
     def tensor(self, array: Array) -> Any:
         with self._cupy.cuda.Device(self._index):
@@ -312,4 +312,4 @@ class ExternalInputs:
         return all(value.data_ptr() == self._library.pointer(tensor) for tensor, value in self._held.values())
 
     def describe(self) -> Place:
-        return {"library": self._library.name, "place": self._library.place}
+        return {"library": self._library.name, "place": self._library.location}

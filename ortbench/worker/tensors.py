@@ -268,9 +268,9 @@ def describe_tensor(spec: TensorSpec, form: Form = None, size: int | None = None
     return tensor
 
 
-def roll(array: Array, places: int = 1) -> Array:
+def roll(array: Array, steps: int = 1) -> Array:
     """The same values in another order, so that all keep to what a model can take."""
-    return np.roll(array.reshape(-1), places).reshape(array.shape)
+    return np.roll(array.reshape(-1), steps).reshape(array.shape)
 
 
 def index_sizes(model_path: str, inputs: Sequence[TensorSpec]) -> dict[str, int]:

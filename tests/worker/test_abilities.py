@@ -119,7 +119,7 @@ def test_a_device_with_no_other_memory_has_none() -> None:
         get_output_memory_infos=lambda: [],
         get_providers=lambda: [],
     )
-    assert [place.own for place in memory.find_places(session, only).inputs] == [None]
+    assert [place.own for place in memory.find_locations(session, only).inputs] == [None]
 
 
 @pytest.mark.usefixtures("older")

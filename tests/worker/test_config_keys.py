@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.worker.opening import RUN, SESSION, sentences, undocumented
+from ortbench.worker.opening import RUN, SESSION, sentences, undocumented_keys
 from tests.conftest import MODELS, ONCE, ROOT, measure, ortbench
 
 
@@ -45,10 +45,10 @@ def test_documented_entries_and_those_that_a_library_holds_are_not_judged() -> N
         (RUN, "memory.enable_memory_arena_shrinkage"),
         (RUN, "qnn.htp_perf_mode"),
     ]:
-        assert undocumented(option, [key]) == []
+        assert undocumented_keys(option, [key]) == []
         assert sentences(option, {key: "1"}, (), "1.31.1") == []
     entries = {"session.brand_new": "1", "session.brand_ne": "1"}
-    assert undocumented(SESSION, entries) == [*entries]
+    assert undocumented_keys(SESSION, entries) == [*entries]
     assert sentences(SESSION, entries, {"session.brand_new"}, "1.40.0") == [
         "--session-config session.brand_ne probably does nothing: ONNX Runtime 1.40.0 knows no such entry; "
         "the nearest that it knows is session.brand_new"

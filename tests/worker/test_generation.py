@@ -178,7 +178,7 @@ def test_a_mode_that_takes_the_wrong_token_is_found_out(tmp_path: Path, monkeypa
     assert loop.generated is not None
     loop.generated.near[:, 3] = True  # the two best are as good as each other: what comes behind cannot be compared
     check_outputs(mode, None, None)
-    assert [name for name, _ in mode.expected()] == ["tokens after the last step"]
+    assert [name for name, _ in mode.expected_outputs()] == ["tokens after the last step"]
 
 
 # What the model is

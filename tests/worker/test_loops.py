@@ -102,7 +102,11 @@ def test_every_step_of_every_model_gives_what_is_expected(name: str, mode: str) 
     assert all(time > 0 for time in times)
     assert made.take_times(0) == []
     # 6 steps of each output that is no state, and the state after the last one.
-    assert len(made.outputs()) == len(made.expected()) == 6 * (len(model.outputs) - len(loop.pairs)) + len(loop.pairs)
+    assert (
+        len(made.outputs())
+        == len(made.expected_outputs())
+        == 6 * (len(model.outputs) - len(loop.pairs)) + len(loop.pairs)
+    )
 
 
 def test_a_prompt_comes_first() -> None:
@@ -329,8 +333,8 @@ def test_a_first_state_that_the_session_wants_on_the_host_is_copied_to_no_device
     """Before a loop, and before a stage of a chain."""
     model, loop, steps, _ = loop_of("recurrent_cell")
     other, (pair,) = replace(model), loop.pairs
-    inputs = [replace(place, is_host_only=number == pair.into) for number, place in enumerate(model.places.inputs)]
-    other.places = model.places._replace(inputs=inputs)
+    inputs = [replace(place, is_host_only=number == pair.into) for number, place in enumerate(model.locations.inputs)]
+    other.locations = model.locations._replace(inputs=inputs)
     every, less = (ResidentLoop(it, loop, steps, *links).bytes_in for it in (model, other))
     assert (every or 0) - (less or 0) == loop.first[0].nbytes
 

@@ -148,7 +148,7 @@ def test_a_nodes_time_is_without_that_of_the_nodes_inside_it() -> None:
     for run in nodes.read_runs(recorded):
         sums.add(run)
     assert sums.run_ns == [14_000, 6_000]
-    before, loop, body, other = sums.timed()
+    before, loop, body, other = sums.timed_nodes()
     assert (before.ns, before.inside) == ((0, 0), None)
     assert (loop.ns, loop.inside, loop.number) == ((5_000, 5_000), None, 3)
     assert (body.name, body.ns, body.inside, body.bytes) == ("body", (7_000, 0), 1, 16)

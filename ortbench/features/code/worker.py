@@ -16,7 +16,7 @@ from ortbench.plan.target import Inputs
 from ortbench.worker import input_arrays, libraries, plugins, session, streams
 from ortbench.worker.bound import BoundMode
 from ortbench.worker.libraries import bundled_library, devices_of, is_accelerator, real_path
-from ortbench.worker.memory import EpDeviceMemory, Place, host_accessible_memory
+from ortbench.worker.memory import EpDeviceMemory, Location, host_accessible_memory
 from ortbench.worker.modes import Opened
 from ortbench.worker.plugins import find_plugin
 from ortbench.worker.proofs import FLOAT8, TOLERANCES
@@ -40,12 +40,12 @@ def program(state: State, mode: str) -> Program:
             )
         if not spec.is_native and opened.loops:
             raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy has not, and no loop is written for that")
-    unshaped: set[str] = getattr(made, "unshaped", set())  # of those that bind
+    unshaped: set[str] = getattr(made, "unshaped_outputs", set())  # of those that bind
     arrays = [data.arrays[spec.name] for spec in model.inputs]
     found: Program = {
         "session": _session(opened),
-        "inputs": _tensors(model.inputs, arrays, model.places.inputs, mode, opened.request),
-        "outputs": _tensors(model.outputs, data.reference, model.places.outputs, mode, opened.request, unshaped),
+        "inputs": _tensors(model.inputs, arrays, model.locations.inputs, mode, opened.request),
+        "outputs": _tensors(model.outputs, data.reference, model.locations.outputs, mode, opened.request, unshaped),
         "has_pinned": host_accessible_memory(model.provider) is not None,
         "wait": _wait(made.sync),
         "wait_upload": None if made.h2d_sync is None else _wait(made.h2d_sync),
@@ -125,7 +125,7 @@ def _options(opened: Opened) -> dict[str, str]:
 def _tensors(
     specs: Sequence[TensorSpec],
     arrays: Sequence[Value],
-    memories: Sequence[Place],
+    memories: Sequence[Location],
     mode: str,
     request: Inputs,
     unshaped: Collection[str] = (),
@@ -152,7 +152,7 @@ def _shape(value: Value) -> list[int]:
     return [] if first is None else list(first.shape)
 
 
-def _memory(memory: Place, mode: str) -> str:
+def _memory(memory: Location, mode: str) -> str:
     """Where a mode has a tensor: ``stays``, ``array``, ``default``, ``shared`` or ``named``."""
     if memory.is_host_only:
         return "stays"

@@ -13,7 +13,7 @@ from ortbench.plan.target import Target, inputs_from, target_from, with_own
 from ortbench.worker import providers
 from ortbench.worker.input_arrays import make_arrays
 from ortbench.worker.libraries import set_up_onnxruntime
-from ortbench.worker.memory import Place
+from ortbench.worker.memory import Location
 from ortbench.worker.session import Model, open_model
 from ortbench.worker.state import State
 from ortbench.worker.tensors import Array, TensorSpec, host_value, index_sizes
@@ -124,8 +124,8 @@ class _BoundCall:
     def __init__(self, model: Model, arrays: Mapping[str, Array], names: Sequence[str], change: Change) -> None:
         self._session = model.session
         self._binding = self._session.io_binding()
-        inputs = {spec.name: (spec, place) for spec, place in zip(model.inputs, model.places.inputs, strict=True)}
-        outputs = {spec.name: (spec, place) for spec, place in zip(model.outputs, model.places.outputs, strict=True)}
+        inputs = {spec.name: (spec, place) for spec, place in zip(model.inputs, model.locations.inputs, strict=True)}
+        outputs = {spec.name: (spec, place) for spec, place in zip(model.outputs, model.locations.outputs, strict=True)}
         shapes = dict(zip(names, (it.shape for it in self._session.run(list(names), arrays)), strict=True))
         states = [tuple(it) for it in change.get("states", ())]
         resident = [*change.get("resident", ()), *(name for _, name in states)]
@@ -164,7 +164,7 @@ class _BoundCall:
         return [found[place].numpy() for place in self._places]
 
 
-def _memory_of(spec: TensorSpec, place: Place) -> Any:
+def _memory_of(spec: TensorSpec, place: Location) -> Any:
     if place.is_host_only:
         raise Unsupported(f"{spec.name} is wanted in host memory by this session, so nothing is copied for it")
     if place.own is None:
@@ -172,7 +172,7 @@ def _memory_of(spec: TensorSpec, place: Place) -> Any:
     return place.own
 
 
-def _on_device(spec: TensorSpec, place: Place, array: Array) -> Any:
+def _on_device(spec: TensorSpec, place: Location, array: Array) -> Any:
     memory = _memory_of(spec, place)
     if memory.kind == "host":
         return host_value(spec, array)

@@ -29,7 +29,7 @@ from ortbench.plan.target import POLICIES, Inputs, with_own
 from ortbench.worker import proofs, providers
 from ortbench.worker.first_run import compare_with_expected
 from ortbench.worker.input_arrays import load_outputs
-from ortbench.worker.memory import BoundTensor, Copy, Place
+from ortbench.worker.memory import BoundTensor, Copy, Location
 from ortbench.worker.mode_base import Mode, Proof, Step
 from ortbench.worker.providers import Provider
 from ortbench.worker.session import Model, open_model
@@ -83,11 +83,11 @@ class Joint:
     def ends(self) -> tuple[str, str]:
         return f"{self.source.name}.{self.output_spec.name}", f"{self.target.name}.{self.input_spec.name}"
 
-    def locations(self) -> tuple[Place, Place]:
+    def locations(self) -> tuple[Location, Location]:
         """Where the last step of the one leaves it, a state where its input is, and where the other takes it."""
-        number, own = self.source.loop.state_of_output(self.out), self.source.model.places
+        number, own = self.source.loop.state_of_output(self.out), self.source.model.locations
         given = own.outputs[self.out] if number is None else own.inputs[self.source.loop.pairs[number].into]
-        return given, self.target.model.places.inputs[self.into]
+        return given, self.target.model.locations.inputs[self.into]
 
     def why_copied(self) -> str | None:
         """Why the value cannot be taken where it is; None if it can."""
@@ -294,9 +294,9 @@ class ChainMode(PartsMode):
     def outputs(self) -> list[Value]:
         return [array for stage in self._stages for array in stage.outputs()]
 
-    def expected(self) -> list[tuple[str, Value]]:
+    def expected_outputs(self) -> list[tuple[str, Value]]:
         named = zip(self.part_names, self._stages, strict=True)
-        return [(f"{name}.{output}", array) for name, stage in named for output, array in stage.expected()]
+        return [(f"{name}.{output}", array) for name, stage in named for output, array in stage.expected_outputs()]
 
     @property
     def source(self) -> str:

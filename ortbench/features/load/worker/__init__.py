@@ -30,7 +30,7 @@ from ortbench.features.load.worker.clients import Clients, Seat, gil_wait_point
 from ortbench.model.protocol import pack, unpack
 from ortbench.plan.target import begun_by, inputs_from
 from ortbench.worker import tensors
-from ortbench.worker.measuring import sized
+from ortbench.worker.measuring import size_inputs
 from ortbench.worker.timing import cpu_ns, no_garbage_collection
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def load_clients(
     `shapes`, where there are several."""
     if Clients not in state.others:
         opened = state.opened
-        requests = sized(opened.path, opened.model, [inputs_from(it) for it in shapes]) or [opened.request]
+        requests = size_inputs(opened.path, opened.model, [inputs_from(it) for it in shapes]) or [opened.request]
         state.others[Clients] = Clients(opened, own, first, requests)
     clients: Clients = state.others[Clients]
     clients.add(mode, count)

@@ -64,7 +64,7 @@ class Seat:
             if self.kept is None:
                 return None
             arrays, self.kept = first_run.to_arrays(self.model, self.kept), None
-            pairs = zip(arrays, mode.expected(), strict=True)
+            pairs = zip(arrays, mode.expected_outputs(), strict=True)
             wrongs = (
                 proofs.difference(name, got, reference, rtol, atol, mode.source) for got, (name, reference) in pairs
             )

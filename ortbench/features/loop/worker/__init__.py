@@ -131,9 +131,9 @@ class CpuLoop(LoopMode):
 
     def _count(self) -> None:
         model, loop = self._model, self._loop
-        if any(location.is_shared for location in (*model.places.inputs, *model.places.outputs)):
+        if any(location.is_shared for location in (*model.locations.inputs, *model.locations.outputs)):
             return  # ORT may hand an array on as it is
-        ins, outs = model.places.inputs, model.places.outputs
+        ins, outs = model.locations.inputs, model.locations.outputs
         into = [(n, model.inputs[it.into]) for n, it in enumerate(loop.pairs) if not ins[it.into].is_on_host]
         out = [(n, model.outputs[it.out]) for n, it in enumerate(loop.pairs) if not outs[it.out].is_on_host]
         state_in = [sum(spec.nbytes(shapes[n]) for n, spec in into) for shapes in loop.shapes[:-1]]
@@ -216,11 +216,11 @@ class HostAccessibleLoop(BoundLoop):
     host_reads_outputs = True
 
     def _copy_in(self, slots: Sequence[Slot]) -> Copy:
-        moved = [slot for slot in slots if not slot.is_in_place]
+        moved = [slot for slot in slots if not slot.is_zero_copy]
         return copy_arrays([slot.array for slot in moved], [host_view(slot.spec, slot.value) for slot in moved])
 
     def _copy_out(self, slots: Sequence[Slot]) -> Copy:
-        moved = [slot for slot in slots if not slot.is_in_place and slot.value is not None]
+        moved = [slot for slot in slots if not slot.is_zero_copy and slot.value is not None]
         return copy_arrays([host_view(slot.spec, slot.value) for slot in moved], [slot.array for slot in moved])
 
     def _bind_output(self, binding: Any, name: str, spec: TensorSpec, value: Any, stays: bool = False) -> None:

@@ -172,7 +172,7 @@ class LoopMode(PartsMode):
     def outputs(self) -> list[Value]:
         return [got for _, got, _ in self._pair_outputs()]
 
-    def expected(self) -> list[tuple[str, Value]]:
+    def expected_outputs(self) -> list[tuple[str, Value]]:
         return [(name, wanted) for name, _, wanted in self._pair_outputs()]
 
     def _pair_outputs(self) -> list[tuple[str, Value, Value]]:

@@ -24,7 +24,7 @@ from ortbench.features.loop.worker.step_inputs import Pair
 from ortbench.model.modes import READBACK, SYNCHRONIZE
 from ortbench.worker import proofs
 from ortbench.worker.bound import BoundMode
-from ortbench.worker.memory import BoundTensor, Copy, Memory, Place, join_calls
+from ortbench.worker.memory import BoundTensor, Copy, Location, Memory, join_calls
 from ortbench.worker.mode_base import (
     NO_ALLOCATOR,
     OutputReader,
@@ -85,7 +85,7 @@ class BoundLoop(LoopMode):
         self._steps = steps
         self._single = self.single.make(model, loop.early)
         self.sync: Sync = self._single.sync
-        self.binding_error, self.unshaped = self._single.binding_error, self._single.unshaped
+        self.binding_error, self.unshaped_outputs = self._single.binding_error, self._single.unshaped_outputs
         self._values: dict[tuple[str, Shape], Any] = {}
         self._shared: dict[tuple[str, Shape], Slot] = {}  # of a loop that generates: outputs of steps of one shape
         self._ins = [list(self._input_slots(number)) for number in range(loop.count)]
@@ -123,21 +123,21 @@ class BoundLoop(LoopMode):
 
     def _input_slots(self, number: int) -> Iterator[Slot]:
         arrays = self._loop.feeds[number]
-        for spec, location in zip(self._model.inputs, self._model.places.inputs, strict=True):
+        for spec, location in zip(self._model.inputs, self._model.locations.inputs, strict=True):
             if spec.name in arrays:
                 yield self._input_slot(spec, location, arrays[spec.name])
 
-    def _input_slot(self, spec: TensorSpec, location: Place, array: Array) -> Slot:
+    def _input_slot(self, spec: TensorSpec, location: Location, array: Array) -> Slot:
         """An input that is no state, with its array in a step."""
         linked = self._links.taken.get(spec.name)
         if linked is None:
             return self._make_slot(spec, location, array)
         memory = self._single.memory_for(spec, location)
         if linked.value is not None:
-            return Slot(spec, linked.array, linked.value, memory, is_in_place=True)
+            return Slot(spec, linked.array, linked.value, memory, is_zero_copy=True)
         if location.is_on_host and not spec.is_packed:  # it can be read where it is
-            return Slot(spec, linked.array, host_value(spec, linked.array), memory, is_in_place=True)
-        return Slot(spec, linked.array, self._value(spec, linked.array.shape, memory), memory, is_in_place=False)
+            return Slot(spec, linked.array, host_value(spec, linked.array), memory, is_zero_copy=True)
+        return Slot(spec, linked.array, self._value(spec, linked.array.shape, memory), memory, is_zero_copy=False)
 
     def _output_slots(self, number: int) -> Iterator[Slot]:
         for index, reference in zip(self._free, self._loop.outputs[number], strict=True):
@@ -145,8 +145,10 @@ class BoundLoop(LoopMode):
             if key in self._shared:
                 yield self._shared[key]
                 continue
-            slot = self._make_slot(spec, self._model.places.outputs[index], np.empty(reference.shape, reference.dtype))
-            if spec.name in self.unshaped:
+            slot = self._make_slot(
+                spec, self._model.locations.outputs[index], np.empty(reference.shape, reference.dtype)
+            )
+            if spec.name in self.unshaped_outputs:
                 if spec.name in self._links.given:
                     raise Unsupported(f"{self._single.explain_unshaped()}: a link hands on outputs of a known size")
                 slot = slot._replace(value=None)
@@ -154,7 +156,7 @@ class BoundLoop(LoopMode):
                 self._shared[key] = slot
             yield slot
 
-    def _make_slot(self, spec: TensorSpec, location: Place, array: Array) -> Slot:
+    def _make_slot(self, spec: TensorSpec, location: Location, array: Array) -> Slot:
         memory = self._single.memory_for(spec, location)
         value = host_value(spec, array) if location.is_host_only else self._value(spec, array.shape, memory)
         return Slot(spec, array, value, memory, location.is_host_only)
@@ -162,7 +164,7 @@ class BoundLoop(LoopMode):
     def _make_state(self, number: int, pair: Pair) -> State:
         model, shape = self._model, self._loop.shapes[0][number]
         out, into = model.outputs[pair.out], model.inputs[pair.into]
-        memory = self._single.memory_for(into, model.places.inputs[pair.into])
+        memory = self._single.memory_for(into, model.locations.inputs[pair.into])
         buffers: tuple[Any, ...] = ()
         if not self._loop.is_growing(number):
             one = memory.allocate(into, shape)
@@ -193,7 +195,7 @@ class BoundLoop(LoopMode):
                 own, memory = bool(state.buffers), state.memory
                 value = self._next_value(state, end) if own else memory.allocate(state.spec, last.shape)
                 spec = state.spec._replace(name=name)
-                self._ends[number] = Slot(spec, np.empty_like(last), value, memory, is_in_place=False)
+                self._ends[number] = Slot(spec, np.empty_like(last), value, memory, is_zero_copy=False)
         is_read = {number: self._is_read(slot.spec.name, end) for number, slot in self._ends.items()}
         return [slot for number, slot in self._ends.items() if is_read[number] and slot.array.size]
 
@@ -221,7 +223,7 @@ class BoundLoop(LoopMode):
             read += self._finals
         back = self._read_outputs(read, binding)
         wait: Copy | None = binding.synchronize_outputs if self.sync.kind == SYNCHRONIZE else None
-        waits_by_copy = not self.host_reads_outputs and not all(slot.is_in_place for slot in read)
+        waits_by_copy = not self.host_reads_outputs and not all(slot.is_zero_copy for slot in read)
         if self.sync.kind == READBACK and not waits_by_copy:
             by_token = self.sync.proof is not None and self.sync.proof.is_token_ordered
             wait = self._single.read_token if by_token else partial(self._read_back, number)
@@ -259,7 +261,7 @@ class BoundLoop(LoopMode):
         states = [(state.spec.name, self._state_value(index, number)) for index, state in enumerate(self._states)]
         key = (
             *(id(value) for _, value in states),
-            *(id(slot.array if slot.is_in_place else slot.value) for slot in slots),
+            *(id(slot.array if slot.is_zero_copy else slot.value) for slot in slots),
         )
         if key not in self._bindings:
             binding = self._bindings[key] = make_binding(self._model.session, self._ins[number])
@@ -286,7 +288,7 @@ class BoundLoop(LoopMode):
         calls: list[Copy] = []
         for name in self._model.output_names:
             if (slot := slots.get(name)) is not None:
-                plainly = partial(self._bind_output, binding, name, slot.spec, slot.value, slot.is_in_place)
+                plainly = partial(self._bind_output, binding, name, slot.spec, slot.value, slot.is_zero_copy)
                 calls += self._bind_unshaped(binding, [slot]) or [plainly]
                 continue
             index, state = states[name]
@@ -365,7 +367,7 @@ class BoundLoop(LoopMode):
         for index, state in enumerate(self._states):
             shape = self._loop.shapes[number + 1][index]
             value = state.buffers[(number + 1) % 2] if state.buffers else ort.OrtValue(self._grown[index])
-            slots.append(Slot(state.spec, np.empty(shape, state.spec.dtype), value, state.memory, is_in_place=False))
+            slots.append(Slot(state.spec, np.empty(shape, state.spec.dtype), value, state.memory, is_zero_copy=False))
         copy_to_host([slot for slot in slots if slot.array.size])()
         found = {index: slot.array for index, slot in enumerate(slots)}
         if number == self._loop.count - 1:
@@ -388,7 +390,7 @@ class BoundLoop(LoopMode):
     def step_outputs(self, number: int) -> list[Array | None]:
         last = number == self._loop.count - 1
         slots = [slot for slot in self._outs[number] if not self._is_read(slot.spec.name, number)]
-        kept = [slot for slot in slots if not slot.is_written_in_place]
+        kept = [slot for slot in slots if not slot.is_array_written]
         if kept and last:
             self._read_outputs(kept, self._binding)()
         return [slot.array if slot not in kept or last else None for slot in self._outs[number]]
@@ -410,7 +412,7 @@ class BoundLoop(LoopMode):
         for state, last in zip(self._states, self._loop.last, strict=True):
             if state.buffers:
                 poisoned = proofs.poison(last)
-                slots = [Slot(state.spec, poisoned, value, state.memory, is_in_place=False) for value in state.buffers]
+                slots = [Slot(state.spec, poisoned, value, state.memory, is_zero_copy=False) for value in state.buffers]
                 copy_to_device(slots)()
         for number, slot in self._ends.items():
             if slot.array.size:
@@ -425,7 +427,7 @@ class BoundLoop(LoopMode):
             copied_bytes([slot for slot in step if self._is_read(slot.spec.name, number)])
             for number, step in enumerate(self._outs)
         ]
-        inputs = self._model.places.inputs
+        inputs = self._model.locations.inputs
         on_device = [
             slot
             for state, slot in zip(self._states, self._firsts, strict=True)
@@ -438,7 +440,7 @@ class BoundLoop(LoopMode):
         """By step, the bytes of states that the session gives on the host and takes on the device, and the other way round:
         ONNX Runtime copies these in every run."""
         found: tuple[list[int], list[int]] = ([0] * self._loop.count, [0] * self._loop.count)
-        ins, outs = self._model.places.inputs, self._model.places.outputs
+        ins, outs = self._model.locations.inputs, self._model.locations.outputs
         for index, state in enumerate(self._states):
             on_host = outs[state.pair.out].is_host_only, ins[state.pair.into].is_host_only
             if on_host[0] != on_host[1]:
@@ -455,7 +457,7 @@ class BoundLoop(LoopMode):
 
     def copy_in(self, into: int) -> Copy | None:
         """The copy of an input to the device, synced; None where it is read on the host. What it copies is what is there."""
-        spec, location = self._model.inputs[into], self._model.places.inputs[into]
+        spec, location = self._model.inputs[into], self._model.locations.inputs[into]
         if location.is_on_host:
             return None
         number = self._loop.state_of_input(into)
@@ -464,7 +466,7 @@ class BoundLoop(LoopMode):
         else:
             slot = next(slot for slot in self._ins[0] if slot.spec.name == spec.name)
             array = self._loop.feeds[0][spec.name]
-        slot = slot._replace(array=np.asarray(array, order="C"), is_in_place=False)
+        slot = slot._replace(array=np.asarray(array, order="C"), is_zero_copy=False)
         return self._single.with_upload_sync(copy_to_device([slot]))
 
 
@@ -476,4 +478,4 @@ class _StepReader(OutputReader):
 
 
 def is_on_host(slot: Slot) -> bool:
-    return slot.is_in_place or slot.memory.kind == "host"
+    return slot.is_zero_copy or slot.memory.kind == "host"
