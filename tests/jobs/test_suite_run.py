@@ -256,18 +256,6 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert suite("[[bench]]", tmp_path).error_line.startswith("bench.toml:1: bench[0].model: is missing")
 
 
-def test_list_shows_the_cases_and_runs_none(tmp_path: Path) -> None:
-    strings(tmp_path / "strings.onnx")
-    ran = suite(MIXED, tmp_path, "--list")
-    assert (ran.code, ran.err) == (0, "")
-    expected = [*list(MIXED_OUTCOMES)[:-1], "fp16--cpu (skipped: no half precision here)"]
-    assert ran.out.splitlines() == expected
-    assert not (tmp_path / "reports").exists()
-    parts = [suite(MIXED, tmp_path, "--list", "--shard", f"{part}/3").out.splitlines() for part in (1, 2, 3)]
-    assert sorted(line for part in parts for line in part) == sorted(expected)
-    assert suite(MIXED, tmp_path, "--list", "--only", "*--big").out == "transformer_ids--cpu--big\n"
-
-
 @pytest.mark.wide
 def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(tmp_path: Path) -> None:
     text = """

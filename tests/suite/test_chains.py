@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from ortbench.features.suite.job import jobs as marks
-from ortbench.features.suite.job.record import Record, figures
-from tests.results import STAYING, chain
 from tests.suite.test_suite import ids, jobs, mark, mistake
 
 CHAIN = '[[stage]]\nname = "text"\nmodel = "a.onnx"\nep = "cpu"\n[[stage]]\nname = "image"\nmodel = "b.onnx"\nep = "webgpu"\n'
@@ -46,31 +44,6 @@ def test_a_bench_of_chains_is_a_case_for_each(tmp_path: Path) -> None:
     assert ids(tmp_path, '[[bench]]\nmodel = "a.onnx"\nep = "cpu"\n[[bench]]\nchain = "a.toml"\n') == ["a--cpu", "a"]
 
 
-def test_options_that_a_chain_takes(tmp_path: Path) -> None:
-    text = f"""
-[defaults]
-ep = "cpu"
-intra-op-threads = 3
-steps = 9
-duration = 2
-seed = 5
-{BENCH}mode = "cpu-tensors"
-precision = 0.5
-warmup = 2
-record-env = "SOME_*"
-"""
-    (job,) = jobs(tmp_path, text).values()
-    (plan,) = job.plans
-    assert (plan.modes, plan.loop.duration_s, plan.loop.precision, plan.loop.warmup) == (("cpu-tensors",), 2, 0.5, 2)
-    assert plan.record_env == ("SOME_*",)
-    assert plan.part is not None
-    assert [stage.inputs.seed for stage in plan.stages] == [5, 6]
-    assert [(stage.target.ep, stage.target.intra_op_threads) for stage in plan.stages] == [
-        ("cpu", None),
-        ("webgpu", None),
-    ]
-
-
 def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
     of_stages = "is not for a chain, whose file says how each stage runs"
     for more, message in [
@@ -101,27 +74,6 @@ def test_mistakes_in_the_chains_file_and_its_variables(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, BENCH, AN_EP="cpu").values()
     assert job.case.ep == "cpu"
     assert "the environment variable AN_EP is not set" in mistake(tmp_path, BENCH)
-
-
-def test_overrides_choose_chains(tmp_path: Path) -> None:
-    text = f"""{BENCH}[[bench]]
-chain = "three.toml"
-[[bench]]
-model = "a.onnx"
-ep = "cpu"
-[[override]]
-where = {{chain = "tw*"}}
-warmup = 7
-[[override]]
-where = {{chain = "three"}}
-skip = "not now"
-[[override]]
-where = {{ep = "*"}}
-intra-op-threads = 2
-"""
-    found = jobs(tmp_path, text)
-    assert (found["two"].plans[0].loop.warmup, found["three"].case.skip) == (7, "not now")
-    assert found["a--cpu"].plans[0].target.intra_op_threads == 2
 
 
 def test_a_live_gate_has_the_baselines_chain(tmp_path: Path) -> None:
@@ -167,10 +119,3 @@ def test_a_changed_chain_is_measured_again(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, BENCH).values()  # which writes the models anew
     (tmp_path / "b.onnx").write_text("another")
     assert marks.fingerprint(job) != first
-
-
-def test_a_chain_has_its_whole_in_the_summary() -> None:
-    record = Record("two", "two", "cpu-tensors", "", "f", "measured", **figures(chain(STAYING)))
-    assert (record.cpu_ns, record.fastest, record.fastest_ns) == (10_000_000, "device-resident", 6_000_000)
-    assert record.speedup == pytest.approx(10 / 6, rel=1e-3)
-    assert record.steps is None

@@ -36,7 +36,7 @@ from tests.results import (
     steady,
     sweep_result,
 )
-from tests.suite.test_suite import jobs, mark, mistake
+from tests.suite.test_suite import jobs, mistake
 
 PLAIN = '[[bench]]\nmodel = "a.onnx"\n'
 LOAD = f'\n{PLAIN}ep = "cpu"\n'
@@ -87,47 +87,6 @@ def test_keys_that_make_a_bench_a_load(tmp_path: Path) -> None:
     assert [plan.target.intra_op_threads for plan in job.plans] == [None, 1]
     assert load_in(job) == LoadPlan(concurrency=(2,), duration_s=1.5)
     assert [metric.text for metric in job.limits.metrics] == ["latency.p99"]
-
-
-def test_a_soak_of_a_suite(tmp_path: Path) -> None:
-    job = job_of(tmp_path, f'{SOAK}reopen = 5\ngate = {{max-growth = "1kB"}}')
-    plan = job.plans[0]
-    assert (cast(Soak, plan.part).reopen, plan.loop.duration_s) == (5, 60)
-    assert (job.limits.own.get("max-growth"), load_in(job)) == (1000, None)
-    assert job_of(tmp_path, SOAK).plans[0].stream is None
-
-
-def test_every_option_of_a_loop_is_a_key(tmp_path: Path) -> None:
-    text = f"""{LOOP}
-steps = 32
-first-dim = {{sequence = 5}}
-dim = {{total = "past+sequence"}}
-fill = {{attention_mask = 1, position_ids = "past+index"}}
-mode = 'all'
-keep = "logits"
-resident = ["noise", "text"]
-"""
-    (plan,) = job_of(tmp_path, text).plans
-    assert plan.part == Steps(
-        feedback=(("present.*", "past_key_values.*"),),
-        count=32,
-        first_dims={"sequence": 5},
-        fill={"attention_mask": "1", "position_ids": "past+index"},
-        keep=("logits",),
-        resident=("noise", "text"),
-    )
-    assert plan.modes == ("cpu-tensors", "device-resident", "host-accessible", "shared")
-    assert plan.inputs.dims == {"total": "past+sequence"}
-
-
-def test_a_live_gate_of_a_loop_has_both_sides_and_twins(tmp_path: Path) -> None:
-    text = f"""{LOOP}keep = "logits"
-gate = {{baseline-set.keep = "", baseline-set.resident = "x", metric = "device-resident.step.median"}}
-"""
-    plans = job_of(tmp_path, text).plans
-    assert [steps_in(it).resident for it in plans] == [(), ("x",)]
-    assert [steps_in(it).keep for it in plans] == [("logits",), ()]
-    assert plans[0].loop.phases == ("latency", "step")
 
 
 def test_lists_are_the_shapes_of_a_sweep(tmp_path: Path) -> None:
@@ -254,28 +213,6 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         (SWEEP + "data = 'nothing'", "6: bench[0].data: no such file or folder: nothing"),
     ]:  # fmt: skip
         assert mistake(tmp_path, text).startswith(f"bench.toml:{message}"), text
-
-
-def test_what_is_changed_is_measured_again(tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text("0\n1\n")
-    loads = ["", "concurrency = 2", "concurrency = [2, 4]", "rate = 30", "rate = 30\nworkers = 2", "sessions = 'own'",
-             "rate = 30\nslo = 'p99=1ms'", "rate = 30\narrivals = 't.txt'", "rate = 30\nduration = 1"]  # fmt: skip
-    loops = ["", "steps = 8", "fill = {mask = 1}", "keep = 'y'", "resident = 'x'", "first-dim = {n = 2}",
-             "mode = 'shared'"]  # fmt: skip
-    sweeps = ["dim = {batch = [1, 2]}", "dim = {batch = [1, 4]}", "dim = {batch = [1, 2]}\nslo = 'p99=1ms'",
-              "dim = {batch = [1, 2]}\nduration = 1"]  # fmt: skip
-    soaks = ["", "reopen = 2", "dim = {batch = 2}"]
-    texts = [PLAIN, LOOP.replace("present.*=past_key_values.*", "a=b")]
-    texts += [
-        kind + more
-        for kind, all_more in ((LOAD, loads), (LOOP, loops), (SWEEP, sweeps), (SOAK, soaks))
-        for more in all_more
-    ]
-    marks = {text: mark(tmp_path, text) for text in texts}
-    assert len(set(marks.values())) == len(texts)
-    assert mark(tmp_path, f"{LOAD}concurrency = '2'") == marks[LOAD + loads[1]]
-    assert mark(tmp_path, f"{LOOP}steps = 16") == marks[LOOP]
-    assert mark(tmp_path, f"{SWEEP}dim = {{batch = '1,2'}}") == marks[SWEEP + sweeps[0]]
 
 
 # The summary

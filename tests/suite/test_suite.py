@@ -127,32 +127,6 @@ def test_paths_are_relative_to_the_file_and_a_library_is_an_ep(tmp_path: Path) -
         assert (plan.inputs.path, plan.inputs.expect) == (str(tmp_path / "a.npz"),) * 2
 
 
-def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
-    text = """
-        [[bench]]
-        model = "a.onnx"
-        ep = "webgpu"
-        device = 1
-        seed = 7
-        warmup = 0
-        duration = 2
-        precision = "0.5%"
-        no-cpu-fallback = true
-        timeout = 9
-        ep-option = {a = "x=y", b = 2}
-        dim = {batch = 8}
-        shape = {x = "1x3", "a:0" = [2], scalar = []}
-        range = {x = [0, 9], y = [0.5, 1.5]}
-    """
-    (plan,) = jobs(tmp_path, text)["a--webgpu"].plans
-    target, inputs = plan.target, plan.inputs
-    assert (target.device, target.no_cpu_fallback, target.options) == (1, True, {"a": "x=y", "b": "2"})
-    assert (inputs.seed, inputs.dims) == (7, {"batch": 8})
-    assert inputs.shapes == {"x": (1, 3), "a:0": (2,), "scalar": ()}
-    assert inputs.ranges == {"x": (0, 9), "y": (0.5, 1.5)}
-    assert (plan.loop.warmup, plan.loop.duration_s, plan.loop.precision, plan.timeout_s) == (0, 2.0, 0.005, 9.0)
-
-
 def test_later_layers_win_tables_grow_and_false_takes_back(tmp_path: Path) -> None:
     text = """
         [defaults]
@@ -378,15 +352,6 @@ mode = [
 '''
     assert mistake(tmp_path, text).startswith("bench.toml:15: defaults.rtol: must be a number")
     assert mistake(tmp_path, text.replace("\n", "\r\n")).startswith("bench.toml:15: defaults.rtol")
-
-
-def test_the_line_of_a_mistake_in_a_long_suite(tmp_path: Path) -> None:
-    """In a time that grows with the file, not with its square."""
-    many = "".join(f"[[bench]]\nmodel = 'a.onnx'\nseed = {number}\n[bench.gate]\n" for number in range(1500))
-    names = "".join(f"  'b{number}.onnx',\n" for number in range(3000))
-    assert mistake(tmp_path, f"{many}[[bench]]\nmodel = [\n{names}]\nseeds = 1").startswith(
-        "bench.toml:9004: bench[1500].seeds: no such key"
-    )
 
 
 def test_a_pattern_finds_a_file_once_wherever_links_lead(tmp_path: Path) -> None:
