@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.copies import expected_ns
-from ortbench.features.bandwidth.analysis import curve, gbps, measured_cases, memory_of, peak, size_of, sync_of
 from ortbench.features.bandwidth.analysis import failures as failures_of
+from ortbench.features.bandwidth.analysis import measured_cases, memory_of, size_of
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import Case, Result
@@ -125,30 +122,6 @@ def test_every_median_agrees_with_the_devices_trace_in_real_time(real_library: P
     assert wrong_in_all(map(checks, folders)) == {}
 
 
-def test_what_a_sweep_prints_and_saves(library: Path, tmp_path: Path) -> None:
-    summary, out = tmp_path / "summary.md", tmp_path / "out"
-    line = ("bandwidth", "--ep-library", library, "--out", out, *SMALL, "--seed", 3)
-    ran = ortbench(*line, GITHUB_STEP_SUMMARY=os.fspath(summary))
-    assert (ran.code, ran.err) == (0, "")
-    assert "# ortbench bandwidth: RefDeviceExecutionProvider" in summary.read_text()
-    (folder,) = out.glob("[!.]*")
-    assert folder.name.startswith("bandwidth-librefdevice-")
-    files = ["bandwidth.json", "bandwidth.svg", "table.csv", "table.md"]
-    assert sorted(path.name for path in folder.glob("[!.]*")) == files
-    found = load(folder / "bandwidth.json", kind="bandwidth")
-    assert (found.target["ep"], found.setup["seed"]) == (EP_NAME, 3)
-    assert found.stopped == {"reason": "iterations", "value": 5, "per": "copy"}
-    assert sync_of(found).keys() == {ORDINARY, HOST_ACCESSIBLE}
-    assert found.environment["onnxruntime"]
-    assert {(stats := it.stats(way)) and stats.n for it in found.cases for way in DIRECTIONS} == {5}
-    assert ran.out.startswith("copies of 4.00 kB to 64.0 kB between host and device\n")
-    headings = ("\npageable memory\n", "\nHOST_ACCESSIBLE memory\n")
-    for words in (*headings, "• H2D copies reach ", "█", f"Saved in {folder}"):
-        assert words in ran.out
-    assert "\x1b" not in ran.out
-    assert max(map(len, ran.out.split("•")[0].splitlines()[3:])) <= 80
-
-
 def test_a_real_device_without_host_accessible_memory(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     arguments = ("--ep", "webgpu", "--out", tmp_path, "--max-size", "4MB", "--iterations", 5)
     ran = ortbench("bandwidth", *arguments, prefix=software_gpu)
@@ -170,23 +143,6 @@ def test_an_ep_that_computes_in_host_memory_has_nothing_to_copy_over(tmp_path: P
         "--ep NAME ('ortbench devices' lists them)"
     )
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("limit", "ordinary", "accessible"),
-    [("20000", [4e3, 16e3], [4e3, 16e3]), ("20000:host_accessible", [4e3, 16e3, 64e3], [4e3, 16e3])],
-)
-def test_what_memory_does_not_allow_is_left_out(
-    limit: str, ordinary: list[int], accessible: list[int], library: Path, tmp_path: Path
-) -> None:
-    found = measured_sweep(library, tmp_path, *SMALL, fail_alloc_bytes=limit)
-    assert [*map(size_of, measured_cases(found, H2D, ORDINARY))] == ordinary
-    assert [*map(size_of, measured_cases(found, H2D, HOST_ACCESSIBLE))] == accessible
-    said = [warning["message"] for warning in found.warnings]
-    assert len(said) == (1 if "host" in limit else 2)
-    for message in said:
-        assert message.startswith("copies of 64.0 kB and more (")
-        assert "could not allocate 64000 bytes" in message
 
 
 def test_no_memory_at_all_is_an_error(library: Path, tmp_path: Path) -> None:
@@ -219,19 +175,6 @@ def test_data_that_arrive_wrong_fail_the_copies(trigger: str, reason: str, libra
     assert "✗ H2D copies of 4.00 kB (pageable memory), " in ran.out
 
 
-def test_a_lost_worker_ends_the_sweep_and_what_was_measured_is_kept(library: Path, tmp_path: Path) -> None:
-    ran, found = sweep(library, tmp_path, *MANY, abort_copy="16000")
-    assert ran.code == 1
-    assert "failed: the worker was ended by SIGABRT" in ran.error_line
-    assert found is not None
-    assert found.stopped is not None
-    assert found.stopped["reason"] == "error"
-    assert found.stopped["message"].startswith("the worker was ended by SIGABRT")
-    assert measured_cases(found)
-    (folder,) = tmp_path.iterdir()
-    assert (folder / "table.md").exists()
-
-
 @pytest.fixture(scope="module")
 def swept(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a sweep; tests must leave it as it is."""
@@ -261,30 +204,6 @@ def result_in(out: Path) -> dict[str, Any]:
     (path,) = out.glob("*/result.json")
     found: dict[str, Any] = json.loads(path.read_text())
     return found
-
-
-def test_a_run_says_how_near_to_the_link_its_copies_are(swept: Path, library: Path, tmp_path: Path) -> None:
-    model = relu_model(tmp_path / "relu.onnx", 64_000)
-    assert run(library, model, tmp_path / "without").code == 0
-    assert result_in(tmp_path / "without")["link"] is None
-
-    out = tmp_path / "with"
-    shutil.copytree(swept, out)
-    (path,) = out.glob("*/bandwidth.json")
-    found = load(path, kind="bandwidth")
-    ran = run(library, model, out, "--verbose")
-    assert ran.code == 0, ran.err
-    result = result_in(out)
-    link = result["link"]
-    assert Path(link["from"]) == path
-    device = next(case for case in result["cases"] if case["mode"] == "device-tensors")
-    for way in DIRECTIONS:
-        points, best = curve(found, way, ORDINARY), peak(found, way)
-        assert link[way] == [list(it) for it in points]
-        assert best is not None
-        took, share = device["metrics"][way]["median"], link["shares"]["device-tensors"][way]
-        assert share["of_sweep"] == pytest.approx(expected_ns(points, [64_000]) / took, abs=1e-4)
-        assert share["of_peak"] == pytest.approx(64_000 / took / gbps(best, way), abs=1e-4)
 
 
 def test_a_sweep_can_be_named_and_must_fit(swept: Path, library: Path, tmp_path: Path) -> None:

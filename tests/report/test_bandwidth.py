@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
@@ -49,8 +48,6 @@ from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import FAILED, Result
 from ortbench.model.result_file import load, result_json, save
 from ortbench.model.schema import Direction, Link
-from ortbench.report.markdown import markdown
-from ortbench.report.records import records_csv
 from tests.results import (
     Copied,
     add_copied,
@@ -213,16 +210,6 @@ def test_a_curve_is_no_result_with_a_model_and_a_file_may_be_no_curve(tmp_path: 
 # How it reads
 
 
-def test_the_tables_have_a_row_a_size_for_each_memory() -> None:
-    found = {table.title: table for table in report_bandwidth.tables(usual())}
-    assert list(found) == ["pageable memory", "HOST_ACCESSIBLE memory"]
-    assert [row[0] for row in found["pageable memory"].rows] == ["4.00 kB", "64.0 kB", "1.00 MB", "16.0 MB"]
-    assert found["pageable memory"].rows[1] == (
-        "64.0 kB", "26.0 µs", "2.46", "████", "52.0 µs", "1.23", "██",
-    )  # fmt: skip
-    assert found["HOST_ACCESSIBLE memory"].rows[3][1:4] == ("2.00 ms", "7.98", "█" * 14)
-
-
 def test_points_that_failed_or_are_missing_show() -> None:
     result = curve_of(*line(H2D, ORDINARY, 10, 1, kB, 4 * kB), Copied(D2H, ORDINARY, kB))
     fail(result.cases[0], H2D, "it broke later")
@@ -294,22 +281,6 @@ def test_the_heading_names_syncs_once_where_they_are_the_same() -> None:
         "synchronization: pageable memory: a copy returns when it is complete; "
         "HOST_ACCESSIBLE memory: a value is read back after each copy, 12.3 µs of each H2D copy (verified); memory of the EP:"
     )
-
-
-def test_markdown_and_csv_hold_every_case() -> None:
-    result = usual()
-    add_copied(result, Copied(H2D, ORDINARY, 64 * MB))
-    result.warn("sizes-left-out", "no more memory")
-    text = markdown(report_bandwidth.build(result))
-    assert text.count("\n| ") == 2 * 2 + 5 + 4
-    assert "- H2D copies of 64.0 MB (pageable memory) failed: it broke\n" in text
-    assert "- warning: no more memory\n" in text
-    assert text.endswith("`ortbench bandwidth`\n")
-    lines = list(csv.DictReader(records_csv(result).splitlines()))
-    assert len(lines) == 9
-    assert (lines[0]["h2d_median_ns"], lines[0]["d2h_ci95_low_ns"]) == ("11000", "22000")
-    assert lines[0]["h2d_rate_bytes_per_s"] == "363636364"
-    assert (lines[-1]["status"], lines[-1]["reason"], lines[-1]["h2d_median_ns"]) == ("failed", "h2d: it broke", "")
 
 
 def test_the_plot_has_a_line_for_each_memory_and_direction() -> None:
