@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
@@ -17,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from ortbench.features.energy import measure as energy
-from tests.conftest import MODELS, ONCE, cases, lacking, measure, ortbench
+from tests.conftest import MODELS, ONCE, cases, measure, ortbench
 from tests.decoders import genai_folder
 
 pytestmark = pytest.mark.process
@@ -68,53 +62,6 @@ def test_every_mode_of_a_loop_has_a_stretch_of_whole_loops(tmp_path: Path) -> No
         assert len(drawn["idle"]) >= 2
 
 
-WATTS = 50
-RANGE_UJ = 150_000_000  # of a counter, which then begins again at 0: each 6 s, and the second after 1.2 s
-IN_PLACE = """mount -t tmpfs none /sys/class
-mkdir /sys/class/powercap
-mount --bind "$1" /sys/class/powercap
-shift
-exec "$@"
-"""
-
-
-@contextmanager
-def packages(folder: Path) -> Iterator[tuple[str, ...]]:
-    """The prefix that gives a command a CPU of two packages, of which each draws half of `WATTS`, and counts it as powercap does."""
-    if sys.platform != "linux":
-        lacking("powercap is Linux's")
-    prefix = ("unshare", "-m" if os.getuid() == 0 else "-Urm", "sh", "-euc", IN_PLACE, "sh", str(folder))
-    try:
-        subprocess.run([*prefix, "true"], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        lacking(f"no right to make a mount namespace: {error}")
-    zones = [folder / f"intel-rapl:{number}" for number in range(2)]
-    began, stop = time.monotonic(), threading.Event()
-
-    def count() -> None:
-        joules = WATTS / len(zones) * (time.monotonic() - began)
-        for number, zone in enumerate(zones):
-            (zone / "new").write_text(str(round(joules * 1e6 + number * 0.8 * RANGE_UJ) % (RANGE_UJ + 1)))
-            (zone / "new").replace(zone / "energy_uj")
-
-    def go_on() -> None:
-        while not stop.wait(0.002):
-            count()
-
-    for number, zone in enumerate(zones):
-        zone.mkdir()
-        (zone / "name").write_text(f"package-{number}\n")
-        (zone / "max_energy_range_uj").write_text(f"{RANGE_UJ}\n")
-    count()
-    thread = threading.Thread(target=go_on)
-    thread.start()
-    try:
-        yield prefix
-    finally:
-        stop.set()
-        thread.join()
-
-
 @pytest.mark.timing
 def test_a_loop_that_generates_has_the_energy_of_a_token(tmp_path: Path) -> None:
     function = f"{main_with_a_steady_meter.__module__}:{main_with_a_steady_meter.__name__}"
@@ -136,26 +83,6 @@ def test_a_loop_that_generates_has_the_energy_of_a_token(tmp_path: Path) -> None
     assert each["value"] == whole["value"] / 5
     assert each["derived"]
     assert "energy per token" in next(tmp_path.glob("*/table.md")).read_text()
-
-
-@pytest.mark.wide
-def test_the_cpus_packages_are_read_where_they_are(tmp_path: Path) -> None:
-    """They draw the same whatever runs, so a run draws nothing; what counts for them can be late on a busy machine."""
-    counters = tmp_path / "powercap"
-    counters.mkdir()
-    with packages(counters) as prefix:
-        asked = ("--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--measure-energy")
-        result = measure(MODELS / "copy_bound.onnx", *asked, out=tmp_path / "out", prefix=prefix)
-    case = cases(result)["cpu-tensors"]
-    found = case["energy"]
-    each, power, idle = (case["metrics"][key]["value"] for key in ("energy", "power", "idle_power"))
-    assert (found["how"], found["of"]) == ("rapl", "the CPU's packages")
-    assert (power, idle) == (pytest.approx(WATTS, rel=0.5), pytest.approx(WATTS, rel=0.5))
-    runs, seconds, joules = (sum(column) for column in zip(*found["parts"], strict=True))
-    assert seconds > 1.5
-    assert abs(each) < 0.6 * joules / runs
-    (table,) = tmp_path.glob("out/*/table.md")
-    assert "by the energy counters (RAPL) of the CPU's packages, whatever else they do" in table.read_text()
 
 
 def test_on_a_cpu_without_counters_it_is_unsupported(tmp_path: Path) -> None:

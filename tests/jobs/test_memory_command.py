@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from tests import softcuda
-from tests.conftest import MODELS, cases, measure, ortbench
+from tests.conftest import MODELS, cases, measure
 from tests.jobs.test_chain_command import BETWEEN, BYTES, STAGES, defaults, run
 from tests.refdevice import Config, Trace
 from tests.truth import relu_model, run_on_device
@@ -75,17 +75,6 @@ def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path,
     assert ["pipelined", "262", "kB"] in [row[:3] for row in rows]
 
 
-def test_a_loops_figure_is_what_the_device_gave_out(library: Path, tmp_path: Path) -> None:
-    config = Config(compute_us=100, trace=tmp_path / "trace")
-    arguments = ("--feedback", "state_out=state", "--steps", 3, "--mode", "device-resident", *QUICK)
-    model = MODELS / "loop_on_device.onnx"
-    code, result, _, err = run_on_device(library, model, config, tmp_path, *arguments, command="loop")
-    assert code == 0, err
-    memory: Any = result.cases[0].own["memory"]
-    _, weighed, _ = by_worker(Trace.read(tmp_path / "trace"), "default")
-    assert (result.cases[0].value("device_memory"), memory["failed"]) == (weighed[1], None)
-
-
 def test_a_chain_is_the_sum_of_its_stages(library: Path, tmp_path: Path) -> None:
     """With cpu each session has its tensors while it runs, which is one after the other; with device-resident all are there."""
     config = Config(compute_us=100, trace=tmp_path / "trace")
@@ -100,18 +89,6 @@ def test_a_chain_is_the_sum_of_its_stages(library: Path, tmp_path: Path) -> None
     assert cpu["arenas_how"].endswith("; the sum of what each stage's had at most, which need not be at the same time")
     assert cpu["arenas_how"] in ran.out.replace("\n  ", " ")
     assert in_resident == of_resident
-
-
-@pytest.mark.wide
-def test_what_an_older_onnx_runtime_does_not_tell_of_a_device_is_not_known(real_library: Path, tmp_path: Path) -> None:
-    asked = ("--python", environment("1.27.0"), "--ep-library", real_library, "--mode", "device-resident")
-    case = cases(measure(MODELS / "tiny.onnx", *asked, *QUICK, out=tmp_path))["device-resident"]
-    assert 0 < figure(case, "device_memory_bound") <= 2 * 16 * 4 + TOKEN
-    how = "not known: NVML tells nothing of the device, and the EP's allocator neither"
-    assert case["memory"]["device"] == how
-    assert not {"device_memory", "device_memory_process"} & case["metrics"].keys()
-    (table,) = tmp_path.glob("*/table.md")
-    assert f"- device: {how}" in table.read_text()
 
 
 @pytest.mark.wide
@@ -175,40 +152,13 @@ def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp
         assert memory["device"] == ("NVML, of the worker's process" if tells else less)
 
 
-def test_a_live_gate_weighs_both_sides(library: Path, tmp_path: Path) -> None:
-    """A batch of twice the size takes twice the memory, which no time shows."""
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[n] y) { y = Relu(x) }'
-    model = tmp_path / "relu.onnx"
-    onnx.save(onnx.parser.parse_model(text), model)
-    sides = ("--ep-library", library, "--dim", "n=2048", "--baseline-set", "dim=n=1024", "--mode", "device-resident")
-    limits = ("--metric", "device-resident.device_memory", "--max-device-memory", "16KiB", "--max-host-memory", "4GB")
-    out = ("--force", "--out", tmp_path / "out", "--json", tmp_path / "gate.json")
-    ran = ortbench("gate", "--model", model, *sides, *limits, *out)
-    assert ran.code == 3, ran.err
-    lines = [line for line in ran.out.splitlines() if line.startswith(("✓", "✗", "?"))]
-    assert lines[:2] == [
-        "✗ device-resident device_memory: 16.4 kB against 8.20 kB, ratio 2.000, must be at most 1.05",
-        "✗ device-resident device memory: 16.4 kB, must be at most 16.4 kB",
-    ]
-    assert lines[2].startswith("✓ device-resident host memory: ")
-    assert lines[2].endswith(" MB, must be at most 4.00 GB")
-
-
-@pytest.mark.parametrize("given", ["a test set", "--expect"])
-def test_outputs_that_are_known_in_shape_alone_are_held_against_nothing(given: str, tmp_path: Path) -> None:
-    """Where the measurement holds outputs against expected ones, the worker that weighs must not: it makes no plain run."""
+def test_outputs_that_are_known_in_shape_alone_are_compared_with_nothing(tmp_path: Path) -> None:
+    """Where the measurement compares outputs with expected ones, the worker that weighs must not: it makes no plain run."""
     model = relu_model(tmp_path / "relu.onnx", SIZE)
     values = np.linspace(-1, 1, SIZE // 4, dtype=np.float32)
-    if given == "--expect":
-        np.savez(tmp_path / "in.npz", x=values)
-        np.savez(tmp_path / "out.npz", y=np.maximum(values, 0))
-        options = ["--input", tmp_path / "in.npz", "--expect", tmp_path / "out.npz"]
-    else:
-        for name, array in (("input_0", values), ("output_0", np.maximum(values, 0))):
-            (tmp_path / f"{name}.pb").write_bytes(onnx.numpy_helper.from_array(array).SerializeToString())
-        options = ["--input", tmp_path]
+    np.savez(tmp_path / "in.npz", x=values)
+    np.savez(tmp_path / "out.npz", y=np.maximum(values, 0))
+    options = ["--input", tmp_path / "in.npz", "--expect", tmp_path / "out.npz"]
     result = measure(model, "--ep", "cpu", *options, *QUICK, out=tmp_path / "out")
     assert result["setup"]["expected_outputs"]
-    for case in result["cases"]:
-        if case["status"] == "ok":
-            assert case["memory"]["failed"] is None
+    assert [case["memory"]["failed"] for case in result["cases"] if case["status"] == "ok"] == [None] * 4

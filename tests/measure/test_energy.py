@@ -166,10 +166,3 @@ def test_a_cpu_without_counters_and_one_whose_counters_only_root_may_read(tmp_pa
         match=r"^/sys/class/powercap/intel-rapl:0/energy_uj cannot be read: Is a directory; root may read it$",
     ):
         rapl(tmp_path)
-
-
-def test_the_cpu_has_rapl(tmp_path: Path) -> None:
-    zone(tmp_path, "intel-rapl:0", "package-0", 1)
-    target = result_of().target
-    target["device"] = {"type": "CPU", "name": "cpu"}
-    assert meter_for(target, None, tmp_path).how == "rapl"

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ortbench.facts.checks import Check
-from ortbench.features.junit.report import junit_xml, outcomes_of, outcomes_of_run
+from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.services.report import action_json, bmf
 from ortbench.model.metrics import METRICS
 from ortbench.model.result import Result
-from ortbench.report.publication import Part, Publication
 from tests.report.costs.test_host import costly
 from tests.results import MS, broken, drawing, measured, result_of, steady, weighed
 
@@ -56,18 +54,3 @@ def test_junit_says_them_below_the_time() -> None:
     assert broken_one.text == "it broke"
     bare = outcomes_of_run(result_of(measured("cpu-tensors", latency=steady([MS]))))[0]
     assert len(bare.text.splitlines()) == 1
-
-
-def test_a_gates_checks_of_them_are_listed() -> None:
-    checks = [
-        Check(
-            "cpu-tensors cpu_time median", "passed", "12.0 ms, at most 13.0 ms", mode="cpu-tensors", metric="cpu_time"
-        ),
-        Check("cpu-tensors host memory", "failed", "68.3 MB, at most 60.0 MB"),
-    ]
-    outcomes = outcomes_of(Publication("gate", [Part(with_all_costs(), checks=checks)]))
-    assert [(it.name, it.verdict, it.seconds) for it in outcomes[-2:]] == [
-        ("cpu-tensors cpu_time median", "passed", 0.012),
-        ("cpu-tensors host memory", "failed", 0.0),
-    ]
-    assert 'name="cpu-tensors host memory"' in junit_xml("gate", outcomes)
