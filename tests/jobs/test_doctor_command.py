@@ -20,25 +20,6 @@ pytestmark = pytest.mark.process
 TOO_HOT = 0x40  # nvmlClocksEventReasonHwThermalSlowdown
 
 
-@pytest.mark.wide
-def test_the_page_of_this_machine() -> None:
-    ran = ortbench("doctor", COLUMNS="100")
-    assert (ran.code, ran.err) == (0, "")
-    parts = [part.splitlines() for part in ran.out.split("\n\n")]
-    titles = [part[0] for part in parts[:-1]]
-    assert titles[:2] == ["ONNX Runtime", "Execution providers"]
-    assert titles[-1] == "Noise"
-    assert "Processor and memory" in titles
-    assert all(line[:5] in ("good ", "note ", "bad  ", "     ") for part in parts[:-1] for line in part[1:])
-    assert parts[0][1].startswith(f"good ONNX Runtime {onnxruntime.__version__} of the package onnxruntime")
-    assert parts[1][1].startswith(f"good CPUExecutionProvider {onnxruntime.__version__} loads and runs on CPU")
-    assert "two identical measurements of a small model, of 2 s each" in ran.out or "too few blocks to tell" in ran.out
-    verdicts = [line[:4].strip() for part in parts[:-1] for line in part[1:] if line[:4].strip()]
-    good, know, bad = (verdicts.count(word) for word in ("good", "note", "bad"))
-    assert parts[-1][0].startswith(f"{good} good, {know} note, {bad} bad: ")
-    assert "models can be measured with --ep cpu" in " ".join(parts[-1])
-
-
 def test_json_has_facts_and_findings(tmp_path: Path) -> None:
     ran = ortbench("doctor", "--no-noise", "--json", tmp_path / "doctor.json")
     assert (ran.code, ran.err) == (0, "")

@@ -193,16 +193,21 @@ LIES: Mapping[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_package_that_lies_gets_a_line(lie: str, library: Path, tmp_path: Path) -> None:
-    text, why = LIES[lie]
-    vendor(library, tmp_path / "site", text)
-    ran = run("vendor", tmp_path / "site", tmp_path / "out")
+def test_a_package_that_lies_gets_a_line(library: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    for number, (text, _) in enumerate(LIES.values()):
+        vendor(library, site, text, f"liar-{number}", f"vendor{number}")
+    found = {
+        ep["package"]: ep["problem"] for ep in json.loads(ortbench("devices", "--json", "-", **having(site)).out)["eps"]
+    }
+    problems = {f"liar-{n}": why.replace("vendor r", f"vendor{n} r") for n, (_, why) in enumerate(LIES.values())}
+    assert {package: found[package] for package in problems} == problems
+    ran = run("vendor0", site, tmp_path / "out")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.error_line == f"the package accelerator-of-vendor does not load: {why}"
+    assert ran.error_line == f"the package liar-0 does not load: {problems['liar-0']}"
 
 
-@pytest.mark.parametrize("name", ["vendor", "other", "RefDevice"])
+@pytest.mark.parametrize("name", ["vendor", "other"])
 def test_a_package_that_gives_its_ep_another_name(name: str, library: Path, tmp_path: Path) -> None:
     vendor(library, tmp_path / "site", PATH + NAME.replace("RefDevice", "Other"))
     result = result_of(run(name, tmp_path / "site", tmp_path / "out"))
@@ -215,7 +220,7 @@ def test_what_a_package_prints_is_nobodys_output(library: Path, tmp_path: Path) 
     assert result_of(run("vendor", tmp_path / "site", tmp_path / "out"))["target"]["ep"] == EP_NAME
 
 
-@pytest.mark.parametrize("name", ["accelerator-of-vendor", "vendor", "RefDevice", "cpu", "CPUExecutionProvider"])
+@pytest.mark.parametrize("name", ["vendor", "cpu"])
 def test_no_other_package_is_imported(name: str, library: Path, tmp_path: Path) -> None:
     trace = tmp_path / "imported"
     vendor(library, tmp_path / "site")

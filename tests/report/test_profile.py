@@ -17,7 +17,6 @@ from ortbench.measure.schedule import Block, InOrder
 from ortbench.model.modes import CPU, DEVICE, LATENCY
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.report.markdown import markdown
 from tests.nsys.export import Export
 from tests.results import broken, measured, result_of, steady
 
@@ -53,18 +52,6 @@ CPU_LATENCY = Range(
     3,
     6 * MS,
 )
-
-
-def test_without_a_recording_the_table_holds_what_was_measured() -> None:
-    table = report_profile.phase_table(Profile(session(), None))
-    assert table.headings == ["phase", "samples", "ortbench (ms)"]
-    assert table.rows == (
-        ("cpu-tensors/latency", "3", "4.00"),
-        ("device-tensors/h2d", "3", "1.00"),
-        ("device-tensors/inference", "3", "2.00"),
-        ("device-tensors/latency", "3", "4.00"),
-    )
-    assert report_profile.nsight_says(Profile(session(), None)) == []
 
 
 def test_what_the_gpu_did_stands_beside_what_was_measured() -> None:
@@ -108,13 +95,6 @@ def test_a_profile_is_no_result(tmp_path: Path) -> None:
     assert (data["schema_version"], data["kind"], data["nsight"]["gpu"]) == (1, "profile", "NVIDIA H200")
     with pytest.raises(BadInput, match="is a profiled session: its times are for a timeline"):
         load(path)
-
-
-def test_the_markdown_holds_the_table_and_the_sentences() -> None:
-    text = markdown(report_profile.build(Profile(session(), recording())))
-    assert "| phase | samples | ortbench (ms) | range (ms) | H2D (ms) | D2H (ms) | kernels (ms) |" in text
-    assert "- host-accessible unsupported: no such memory" in text
-    assert "- Nsight recorded no copies inside an inference with cpu-tensors." in text
 
 
 # The export

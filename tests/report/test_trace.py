@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,7 +19,7 @@ from ortbench.measure.process import Client, WorkerLost
 from ortbench.model import schema
 from ortbench.model.modes import COSTS, READBACK
 from ortbench.model.protocol import NodeEvent
-from ortbench.model.result import Case, Result
+from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.timeline import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.plan.plan import Plan
@@ -31,8 +27,8 @@ from ortbench.worker.measuring import step_times
 from ortbench.worker.mode_base import Step
 from ortbench.worker.sync import Sync
 from tests import traceformat
-from tests.conftest import MODELS, ROOT, command, lacking, ortbench
-from tests.refdevice import EP_NAME, Config
+from tests.conftest import MODELS, ortbench
+from tests.refdevice import Config
 from tests.refdevice import Trace as DeviceTrace
 from tests.results import measured, result_of, with_bytes
 from tests.traceformat import Slice, Trace
@@ -140,21 +136,6 @@ def test_the_text_has_an_event_a_line_and_no_escapes() -> None:
     assert "SomeExecutionProvider · m.onnx" in lines[1]
     assert all(json.loads(line.rstrip(",")) for line in lines[1:-1])
     assert lines[-1] == "]}"
-
-
-def test_sides_are_processes_with_threads_of_their_own() -> None:
-    (a, at), (b, bt) = scripted(), scripted()
-    b.target["ep"] = "OtherExecutionProvider"
-    trace = whole([a, b], [at, bt])
-    assert list(trace.order) == ["SomeExecutionProvider · m.onnx", "OtherExecutionProvider · m.onnx"]
-    assert trace.other["missing"] == ["this and that"] * 2
-    first, second = (trace.tracks[process, "mode device-tensors"] for process in trace.order)
-    assert first == second
-    result = result_of(
-        Case("cpu-tensors"), Case("device-tensors", status="unsupported")
-    )  # which gave nothing, so has no track
-    trace = whole([result], [Timeline(stages=[Span("loading", ORIGIN, 10)])])
-    assert trace.order[trace.process] == ["stages"]
 
 
 @pytest.mark.parametrize(
@@ -282,9 +263,9 @@ def traced(path: Path, *arguments: object, prefix: Sequence[str] = (), **environ
     return traceformat.load(path / "t.json.gz"), load(found), ran.out
 
 
-def check_against(trace: Trace, result: Result, process: str | None = None, virtual: bool = False) -> None:
+def check_against(trace: Trace, result: Result) -> None:
     """The trace says of blocks and samples exactly what the result says, and what came after the measurement."""
-    process = process or trace.process
+    process = trace.process
     stages = {it.name: it for it in trace.tracks[process, "stages"]}
     for case in result.cases:
         slices = trace.tracks.get((process, f"mode {case.mode}"), [])
@@ -311,8 +292,6 @@ def check_against(trace: Trace, result: Result, process: str | None = None, virt
             assert all(stages[f"close-up of {case.mode}"].holds(it) for it in close_ups)
             assert stages[f"close-up of {case.mode}"].start >= stages["measuring"].end
             assert stages[f"preparing {case.mode}"].end <= stages["measuring"].start
-    if not virtual:  # in which ONNX Runtime's own profiler does not go by
-        check_nodes(trace, process, stages)
 
 
 def check_nodes(trace: Trace, process: str, stages: dict[str, Slice]) -> None:
@@ -345,26 +324,10 @@ def test_a_run_on_the_cpu(tmp_path: Path) -> None:
         tmp_path, MODELS / "image_classifier.onnx", "--ep", "cpu", "--iterations", 8, "--warmup", 1, "--measure-nodes"
     )
     check_against(trace, result)
-    assert trace.process == "CPUExecutionProvider · image_classifier.onnx"
-    modes = [case.mode for case in result.cases]
-    assert trace.order[trace.process] == [
-        "stages", NOISE, *(f"mode {mode}" for mode in modes), *(f"close-up {mode}" for mode in modes), "profiled runs",
-        "nodes on CPU",
-    ]  # fmt: skip
-    assert [it.name for it in trace["stages"] if it.depth == 0] == [
-        "loading", *(f"preparing {mode}" for mode in modes), "measuring", *(f"checking {mode}" for mode in modes),
-        *(f"close-up of {mode}" for mode in modes), "profiling nodes",  # once, for --measure-nodes and the trace
-    ]  # fmt: skip
-    assert [it.name for it in trace["stages"] if it.parent and it.parent.name == "loading"] == [
-        "starting the worker with ONNX Runtime", "loading the EP", "creating the session", "inputs and first run",
-    ]  # fmt: skip
+    check_nodes(trace, trace.process, {it.name: it for it in trace["stages"]})
     assert steps(trace, "cpu-tensors") == steps(trace, "device-resident") == steps(trace, "host-accessible") == ["run"]
     assert steps(trace, "device-tensors") == ["h2d", "run", "d2h"]
-    conv = next(it for it in trace["nodes on CPU"] if it.name == "Conv")
-    assert conv.args["inputs"].startswith("float 1x3x224x224")
-    assert conv.args["input_bytes"] == 1 * 3 * 224 * 224 * 4
     assert trace.other["missing"] == []
-    assert trace.other["command"].startswith("ortbench run ")
     assert printed.splitlines()[-1].startswith(f"Timeline in {tmp_path / 't.json.gz'}; open it at ")
 
 
@@ -399,7 +362,7 @@ def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library
     config = Config(honesty="async-old-api", compute_us=20_000, upload_gbps=1, trace=tmp_path / "device")
     arguments = [relu_model(tmp_path / "relu.onnx", 1 << 20), "--ep-library", library, "--mode", "device-tensors"]
     trace, result, _ = traced(tmp_path, *arguments, "--iterations", 6, "--warmup", 2, **config.environ())
-    check_against(trace, result, virtual=True)
+    check_against(trace, result)
     names = steps(trace, "device-tensors")
     assert (names[0], names[-3:]) == ("h2d", ["run", "sync (readback)", "d2h"])  # the upload may have one too
     witness = DeviceTrace.read(tmp_path / "device")
@@ -440,30 +403,6 @@ def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library
         still_at_it.append(of_device("inference", run)[0][1] > run.end)
         check(of_device("d2h", download), download, download)
     assert any(still_at_it)  # a run had returned, and the device was still at it
-
-
-@pytest.mark.process
-def test_several_eps_are_in_one_trace(library: Path, tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "cpu_island.onnx", "--ep", "cpu", "--ep", library, "--mode", "cpu-tensors", "--iterations", 5, "--warmup", 1,
-                   "--out", tmp_path, "--trace", tmp_path / "t.json", "--quiet")  # fmt: skip
-    assert (ran.code, ran.out, ran.err) == (0, "", "")
-    trace = traceformat.load(tmp_path / "t.json")
-    names = ["CPUExecutionProvider · cpu_island.onnx", f"{EP_NAME} · cpu_island.onnx"]
-    assert list(trace.order) == names
-    results = {it.target["ep"]: it for it in map(load, tmp_path.glob("*/*/result.json"))}
-    for name in names:
-        check_against(trace, results[name.split(" ")[0]], name, virtual=True)
-    assert {"nodes on RefDevice", "nodes on CPU"} <= set(trace.order[names[1]])
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "reports" / "trace").glob("*.gz")), ids=lambda path: path.name)
-def test_the_traces_that_are_shown_are_of_this_form(path: Path) -> None:
-    trace = traceformat.load(path)
-    assert trace.other["missing"] == []
-    stages = {it.name: it for it in trace["stages"]}
-    check_nodes(trace, trace.process, stages)
-    for name in (name for name in trace.order[trace.process] if name.startswith("mode ")):
-        assert all(stages["measuring"].holds(it) for it in trace[name])
 
 
 # What goes wrong
@@ -537,34 +476,3 @@ def test_a_mode_that_fails_is_marked_and_the_rest_is_there(library: Path, tmp_pa
     preparing = [it for it in trace["stages"] if it.name == "preparing host-accessible"]
     assert preparing[0].end <= at
     assert preparing[1].start >= again.end
-
-
-@pytest.mark.process
-@pytest.mark.wide
-def test_ctrl_c_leaves_a_trace_of_what_there_was(tmp_path: Path) -> None:
-    if os.name != "posix":
-        lacking("Ctrl-C is a signal here")
-    line = command("run", MODELS / "compute_bound.onnx", "--ep", "cpu", "--duration", 60, "--precision", "0.0001%",
-                   "--warmup", 1, "--out", tmp_path, "--trace", tmp_path / "t.json")  # fmt: skip
-    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 600
-        while not list(tmp_path.glob("*/result.json")):  # written when all modes are set up
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=600)
-    assert process.returncode == 130
-    assert "Timeline in " in out
-    trace = traceformat.load(tmp_path / "t.json")
-    (found,) = tmp_path.glob("*/result.json")
-    result = load(found)
-    assert result.stopped == {"reason": "interrupted"}
-    tracks = [
-        trace.tracks.get((trace.process, f"mode {case.mode}"), []) for case in result.cases
-    ]  # of those it came to
-    samples = [it for track in tracks for it in track if it.category == "sample"]
-    taken = [it for case in result.cases for phase, its in case.samples.items() if phase not in COSTS for it in its]
-    assert len(samples) == len(taken)
-    assert not [name for name in trace.order[trace.process] if name.startswith("close-up")]

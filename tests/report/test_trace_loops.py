@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from ortbench.features.trace.report import chrome_trace, trace_json
 from ortbench.model.result import Result
-from ortbench.model.result_file import load
 from ortbench.model.timeline import Span, TimedBlock, Timeline
 from tests import traceformat
-from tests.conftest import MODELS, ortbench
-from tests.results import level, loop_of, loop_result
+from tests.results import level, loop_result
 from tests.traceformat import Slice, Trace
 
 ORIGIN = 5_000_000_000
@@ -64,33 +59,3 @@ def test_steps_count_among_the_slices_that_are_too_many() -> None:
     assert [it.args["iteration"] for it in named(track, "cpu-tensors/loop")] == [2, 3]
     assert [it.args["iteration"] for it in named(track, "cpu-tensors/step")] == list(range(6, 12))
     assert trace.other["missing"] == ["of 16 samples 8 are left out, whole blocks of them, to keep the file small"]
-
-
-def check_against(trace: Trace, result: Result) -> None:
-    """Every loop and every step is the result's, in order and inside one another."""
-    count, origin = result.part["steps"], trace.other["origin_ns"]
-    for case in result.cases:
-        track = trace[f"mode {case.mode}"]
-        blocks, loops, steps = (named(track, name) for name in ("loop block", f"{case.mode}/loop", f"{case.mode}/step"))
-        assert [it.duration for it in loops] == case.samples["latency"]
-        assert [it.duration for it in steps] == case.samples["step"]
-        assert [[it.args["round"], it.args["n"], it.start + origin] for it in blocks] == case.blocks["latency"]
-        assert [it.parent for it in loops] == [it for it in blocks for _ in range(it.args["n"])]
-        assert [it.parent for it in steps] == [it for it in loops for _ in range(count)]
-        assert [it.args["step"] for it in steps] == [at % count for at in range(len(steps))]
-        close_ups = trace[f"close-up {case.mode}"]
-        assert [it.name for it in close_ups[: count + 2]] == [
-            "one loop", "the first state", *(f"step {number}" for number in range(count))
-        ]  # fmt: skip
-
-
-@pytest.mark.process
-def test_the_timeline_of_a_loop_is_its_result(tmp_path: Path) -> None:
-    made = ("--feedback", "hidden_out=hidden", "--steps", 5, "--ep", "cpu", "--iterations", 6, "--warmup", 1)
-    ran = ortbench("loop", MODELS / "recurrent_cell.onnx", *made, "--out", tmp_path, "--trace", tmp_path / "t.json.gz")
-    assert (ran.code, ran.err) == (0, "")
-    (found,) = tmp_path.glob("*/result.json")
-    trace, result = traceformat.load(tmp_path / "t.json.gz"), load(found)
-    assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident", "host-accessible"]
-    assert result.part["steps"] == loop_of(5)["steps"]
-    check_against(trace, result)
