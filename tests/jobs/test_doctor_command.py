@@ -20,6 +20,16 @@ pytestmark = pytest.mark.process
 TOO_HOT = 0x40  # nvmlClocksEventReasonHwThermalSlowdown
 
 
+@pytest.mark.wide
+def test_the_page_of_this_machine_has_its_noise() -> None:
+    ran = ortbench("doctor", COLUMNS="100")
+    assert (ran.code, ran.err) == (0, "")
+    *_, noise, conclusion = ran.out.split("\n\n")
+    assert noise.startswith("Noise\n")
+    assert "two identical measurements of a small model, of 2 s each" in noise or "too few blocks to tell" in noise
+    assert "models can be measured with --ep cpu" in " ".join(conclusion.split())
+
+
 def test_json_has_facts_and_findings(tmp_path: Path) -> None:
     ran = ortbench("doctor", "--no-noise", "--json", tmp_path / "doctor.json")
     assert (ran.code, ran.err) == (0, "")

@@ -202,6 +202,8 @@ def test_a_package_that_lies_gets_a_line(library: Path, tmp_path: Path) -> None:
     }
     problems = {f"liar-{n}": why.replace("vendor r", f"vendor{n} r") for n, (_, why) in enumerate(LIES.values())}
     assert {package: found[package] for package in problems} == problems
+    lines = " ".join(ortbench("devices", **having(site), COLUMNS="300").out.split())
+    assert f"does not load: {problems['liar-0']}" in lines
     ran = run("vendor0", site, tmp_path / "out")
     assert (ran.code, ran.out) == (1, "")
     assert ran.error_line == f"the package liar-0 does not load: {problems['liar-0']}"

@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,18 @@ def test_a_check_of_a_time_shows_it_whatever_it_is_called(mode: str | None, metr
     assert outcomes_of_checks(made, [Check(name, FAILED, "1.2", mode=mode, metric=metric)]) == [
         Outcome("m.onnx on SomeExecutionProvider", name, FAILED, "1.2", seconds)
     ]
+
+
+def test_a_check_at_a_point_shows_the_time_there() -> None:
+    made = on_host(
+        replace(measured("cpu-tensors", latency=steady([2 * MS])), point={"batch": 1}),
+        replace(measured("cpu-tensors", latency=steady([3 * MS])), point={"batch": 8}),
+    )
+    checks = [
+        Check("a", PASSED, "fine", mode="cpu-tensors", metric="latency.median", point=point)
+        for point in ({"batch": 8}, {"batch": 4})
+    ]
+    assert [it.seconds for it in outcomes_of_checks(made, checks)] == [0.003, 0.0]
 
 
 # JUnit: its form. What Jenkins' xUnit plugin allows is in its junit-10.xsd; this is what all its versions have in common.

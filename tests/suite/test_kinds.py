@@ -24,6 +24,7 @@ from tests.expect import there
 from tests.results import (
     MS,
     closed,
+    drawing,
     failed_level,
     level,
     load_result,
@@ -35,8 +36,9 @@ from tests.results import (
     slo_rate,
     steady,
     sweep_result,
+    weighed,
 )
-from tests.suite.test_suite import jobs, mistake
+from tests.suite.test_suite import jobs, mark, mistake
 
 PLAIN = '[[bench]]\nmodel = "a.onnx"\n'
 LOAD = f'\n{PLAIN}ep = "cpu"\n'
@@ -215,6 +217,21 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
         assert mistake(tmp_path, text).startswith(f"bench.toml:{message}"), text
 
 
+def test_what_is_changed_is_measured_again(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("0\n1\n")
+    two = f"{SWEEP}dim = {{batch = [1, 2]}}"
+    texts = [
+        PLAIN,
+        f"{LOAD}concurrency = 2",
+        f"{LOAD}concurrency = [2, 4]",
+        f"{LOAD}rate = 30",
+        f"{LOAD}rate = 30\narrivals = 't.txt'",
+    ]
+    texts += [two, f"{SWEEP}dim = {{batch = [1, 4]}}", f"{two}\nslo = 'p99=1ms'", SOAK, f"{SOAK}reopen = 2"]
+    assert len({mark(tmp_path, text) for text in texts}) == len(texts)
+    assert mark(tmp_path, f"{SWEEP}dim = {{batch = '1,2'}}") == mark(tmp_path, two)
+
+
 # The summary
 
 
@@ -272,3 +289,15 @@ def test_a_load_a_loop_and_a_sweep_have_their_figures_in_the_summary() -> None:
     head, first, *_ = csv(records).splitlines()
     assert head.endswith(",items,item_throughput_per_s,item_time_ns,resident,resident_ns,resident_speedup,best_shape")
     assert first.endswith(",4,2500.0,400000.0,device-resident,1500000,1.0667,batch=4")
+
+
+def test_what_the_mode_of_a_case_costs_is_in_the_summary() -> None:
+    case = drawing(weighed(measured("cpu-tensors", latency=steady([MS] * 24)), 12_300, 68_300_000), 0.25)
+    costly = record("costly", result_of(case))
+    assert (costly.device_memory_bytes, costly.host_memory_bytes, costly.energy_j) == (12_300, 68_300_000, 0.25)
+    table = case_table([costly, PLAIN_RECORD])
+    assert [column.name for column in table.columns][-4:] == ["device memory", "host memory", "energy", "verdict"]
+    assert [row[-4:-1] for row in table.rows] == [("12.3 kB", "68.3 MB", "250 mJ"), ("–",) * 3]
+    head, first, _ = csv([costly, PLAIN_RECORD]).splitlines()
+    assert head.endswith(",device_memory_bytes,host_memory_bytes,energy_j")
+    assert first.endswith(",12300,68300000,0.25")
