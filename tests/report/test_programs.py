@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import pytest
 
-from ortbench.analysis.advice import again, program_command
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.features.code import report as program
 from ortbench.features.code.model import Program
@@ -14,7 +13,6 @@ from ortbench.model.modes import DEVICE, RESIDENT
 from ortbench.model.protocol import Opened, Prepared
 from ortbench.plan.plan import Loop, Plan
 from ortbench.plan.plan_builder import plan_of
-from tests.results import level, loop_of, loop_result, published
 
 MODEL = "models/copy_bound.onnx"
 SHAPE = [1, 3, 1080, 1920]
@@ -235,36 +233,3 @@ def test_values_as_source() -> None:
     assert program.random_array("int64", "(2,)", (0, 9)) == "rng.integers(0, 9, (2,), dtype=np.int64, endpoint=True)"
     assert program.random_array("float16", "()", None).startswith("np.asarray(rng.random((), dtype=np.float32))")
     assert "\n    " in program.list_literal(["a" * 60, "b" * 60])
-
-
-# The command that advice names
-
-
-def test_the_command_has_what_the_result_was_measured_with() -> None:
-    made = published()
-    made.command = ["ortbench", "run", "m.onnx", "--ep", "./libep.so", "--dim", "batch=8"]
-    settings = {"external": "torch", "stream": "ort", "dynamic_outputs": True, "cuda_graph": True}
-    settings |= {"ep_library": "./libep.so", "ep_options": {"a": "b c"}, "intra_op_threads": 2, "opt_level": "basic"}
-    cast(dict[str, Any], made.target).update(settings)
-    made.model["inputs"][0]["model_shape"] = ["batch", 3]
-    made.model["inputs"][0]["shape"] = [8, 3]
-    assert program_command(made, RESIDENT) == (
-        "ortbench code m.onnx --mode device-resident --ep-library ./libep.so --ep-option 'a=b c' --intra-op-threads 2 "
-        "--opt-level basic --dynamic-outputs --input-memory torch --cuda-graph --stream ort --dim batch=8"
-    )
-
-
-def test_the_command_of_a_loop() -> None:
-    made = loop_result(level("cpu-tensors"), level(RESIDENT), loop=loop_of(4, fill={"mask": "1"}, keep=["logits"]))
-    loop = ["--feedback", "hidden_out=hidden", "--steps", "4", "--fill", "mask=1", "--keep", "logits"]
-    made.command = ["ortbench", "loop", "m.onnx", *loop, "--dim", "latency=past+1", "--dim=batch=2"]
-    assert program_command(made, RESIDENT) == (
-        "ortbench code m.onnx --mode device-resident --feedback hidden_out=hidden --steps 4 --fill mask=1 --keep logits "
-        "--dim latency=past+1 --dim batch=2"
-    )
-
-
-def test_the_next_command_measures_the_same_again_and_says_not_where_to_write() -> None:
-    result = published()
-    result.command = ["ortbench", "run", "m.onnx", "--out", "there", "--name=mine", "--json", "r.json", "--dim", "n=2"]
-    assert again(result, "--wait-quiet", "60s") == "ortbench run m.onnx --dim n=2 --wait-quiet 60s"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ortbench.features.loop.plan import Steps
 from ortbench.features.soak.plan import Soak
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import Record, figures, record_from
-from ortbench.features.suite.report import case_table, csv
+from ortbench.features.suite.report import across_cards, case_table, csv
 from ortbench.model.modes import Part
 from ortbench.model.result import Result
 from ortbench.model.slo import Slo
@@ -301,3 +302,21 @@ def test_what_the_mode_of_a_case_costs_is_in_the_summary() -> None:
     head, first, _ = csv([costly, PLAIN_RECORD]).splitlines()
     assert head.endswith(",device_memory_bytes,host_memory_bytes,energy_j")
     assert first.endswith(",12300,68300000,0.25")
+
+
+def test_a_case_is_compared_across_cards_by_its_rate_or_else_by_its_fastest_mode() -> None:
+    def on(card: str, **figures: Any) -> Record:
+        node: Any = {"name": f"host-{card}", "card": card, "resources": {}}
+        whole = Record(card, "m.onnx", "cpu-tensors", "", "f", "passed", node=node, fastest="cpu-tensors")
+        return replace(whole, **figures)
+
+    # A load has both: its fastest inference says nothing of what it serves.
+    served = across_cards(
+        [on("a", throughput_per_s=100.0, fastest_ns=1), on("b", throughput_per_s=300.0, fastest_ns=2)]
+    )
+    assert served is not None
+    assert [(row[1], row[-1]) for row in served.rows] == [("b", "3.00×"), ("a", "1.00×")]
+    ran = across_cards([on("a", fastest_ns=4_000_000), on("b", fastest_ns=2_000_000)])
+    assert ran is not None
+    assert [(row[1], row[-1]) for row in ran.rows] == [("b", "2.00×"), ("a", "1.00×")]
+    assert across_cards([on("a", fastest_ns=1), on("b")]) is None
