@@ -12,11 +12,10 @@ import onnx
 import pytest
 
 from tests import softcuda
-from tests.conftest import MODELS, cases, measure
+from tests.conftest import cases, measure
 from tests.jobs.test_chain_command import BETWEEN, BYTES, STAGES, defaults, run
 from tests.refdevice import Config, Trace
 from tests.truth import relu_model, run_on_device
-from tests.versions import environment
 
 pytestmark = pytest.mark.process
 
@@ -89,24 +88,6 @@ def test_a_chain_is_the_sum_of_its_stages(library: Path, tmp_path: Path) -> None
     assert cpu["arenas_how"].endswith("; the sum of what each stage's had at most, which need not be at the same time")
     assert cpu["arenas_how"] in ran.out.replace("\n  ", " ")
     assert in_resident == of_resident
-
-
-@pytest.mark.wide
-def test_what_an_older_onnx_runtime_does_not_tell_is_not_known(tmp_path: Path) -> None:
-    """Its profile has nothing of memory; the host's figures are the system's."""
-    version = "1.24.4"
-    asked = ("--python", environment(version), "--ep", "cpu", "--mode", "cpu-tensors", "--measure-nodes")
-    result = measure(MODELS / "copy_bound.onnx", *asked, *QUICK, out=tmp_path)
-    case = cases(result)["cpu-tensors"]
-    memory = case["memory"]
-    how = f"not known: the profile of ONNX Runtime {version} has nothing of it (it has since 1.28, where the EP's allocator tells)"
-    assert (memory["failed"], memory["device"], memory["arenas"], memory["arenas_how"]) == (None, None, [], how)
-    assert 0 < figure(case, "host_memory_before") < figure(case, "host_memory_session") < figure(case, "host_memory")
-    assert {node["op"]: node["allocated"] for node in memory["nodes"]} == {"Mul": None, "Add": None, "Clip": None}
-    (table,) = tmp_path.glob("*/table.md")
-    text = table.read_text()
-    assert f"- arena: {how}" in text
-    assert "| mode | before the session | with the session | host memory |" in text
 
 
 def test_the_cpus_arena_holds_the_tensors_of_the_model(tmp_path: Path) -> None:

@@ -93,22 +93,11 @@ def test_a_bench_needs_no_more_than_a_model(tmp_path: Path) -> None:
 
 
 def test_a_depth_is_that_of_the_pipeline(tmp_path: Path) -> None:
-    for given, modes in [
-        ('mode = ["default", "pipelined"]', (*USUAL_MODES, "pipelined")),
-        ('mode = "all"', (*MODES,)),
-        ('mode = ["pipelined", "cpu-tensors"]', ("pipelined", "cpu-tensors")),
-    ]:
+    for given, modes in (('mode = ["default", "pipelined"]', (*USUAL_MODES, "pipelined")), ('mode = "all"', (*MODES,))):
         (plan,) = jobs(tmp_path, f"{BENCH}\n{given}\ndepth = 4\n")["a--auto"].plans
         assert (plan.modes, plan.loop.depth) == (modes, 4)
-    (plan,) = jobs(tmp_path, f"[defaults]\ndepth = 4\n{BENCH}")[
-        "a--auto"
-    ].plans  # as a default it is for whoever has one
+    (plan,) = jobs(tmp_path, f"[defaults]\ndepth = 4\n{BENCH}")["a--auto"].plans  # is for those that have a pipeline
     assert (plan.modes, plan.loop.depth) == (USUAL_MODES, 3)
-    text = f'{BENCH}\nmode = ["device-tensors", "pipelined"]\ndepth = 2\ngate = {{baseline-model = "a.onnx"}}\n'
-    job = jobs(tmp_path, text)["a--auto"]
-    assert job.limits.modes == ("device-tensors", "pipelined")
-    assert [plan.loop.depth for plan in job.plans] == [2, 2]
-    assert [plan.modes for plan in job.plans] == [("device-tensors", "pipelined")] * 2
 
 
 def test_paths_are_relative_to_the_file_and_a_library_is_an_ep(tmp_path: Path) -> None:
@@ -267,9 +256,7 @@ MISTAKES = [
     # of structure
     ("", "bench.toml:1: bench: there is nothing to run: give at least one [[bench]] with a model"),
     ("[bench]\nmodel = 'a.onnx'", "bench.toml:1: bench: must be written as [[bench]]"),
-    ("defaults = 3\n" + BENCH, "bench.toml:1: defaults: must be a table"),
     ("\n[[benhc]]", "bench.toml:2: benhc: no such key; did you mean bench?"),
-    ("[suite]\nname = 3\n" + BENCH, "bench.toml:2: suite.name: must be text"),
     ("[[bench]]\nep = 'cpu'", "bench.toml:1: bench[0].model: is missing: name a model"),
     (BENCH + "\n[[bench]]\n# this one\nep = 'cpu'", "bench.toml:4: bench[1].model: is missing"),
     # of keys
@@ -280,15 +267,12 @@ MISTAKES = [
     (BENCH + "ep = [\n 'cpu',\n {name = 'x'},\n]", "bench.toml:3: bench[0].ep[1].ep: must be text"),
     (BENCH + "ep = []", "bench.toml:3: bench[0].ep: must not be empty"),
     (BENCH + "shapes = [{}]", "bench.toml:3: bench[0].shapes[0]: needs shape, dim or a name"),
-    (BENCH + "shapes = ['x:1x3']", "bench.toml:3: bench[0].shapes[0]: must be a table"),
     (BENCH + "[[override]]\nskip = 'x'", "bench.toml:3: override[0].where: is missing"),
     (BENCH + "[[override]]\nwhere = {modell = 'x'}", "bench.toml:4: override[0].where.modell: no such key; did you mean model?"),
     (BENCH + "[[override]]\nseed = 3\nwhere = {model = 'c'}", "bench.toml:5: override[0].where: fits no case"),
     (BENCH + "[[bench]]\nmodel = '*.onnx'", "bench.toml:3: bench[1]: a--auto is there already, from bench[0]; give its ep or shape another name"),
     # of types
     ("[defaults]\n\n# how long\nduration = 'five s'\n" + BENCH, "bench.toml:4: defaults.duration: 'five s': write it as 60s, 5min or 2h"),
-    (BENCH + "iterations = 2.5", "bench.toml:3: bench[0].iterations: must be a whole number"),
-    (BENCH + "no-cpu-fallback = 1", "bench.toml:3: bench[0].no-cpu-fallback: must be true or false"),
     (BENCH + "mode = []", "bench.toml:3: bench[0].mode: must be text or a list of texts"),
     (BENCH + "ep-option = ['a=b']", "bench.toml:3: bench[0].ep-option: must be a table"),
     (BENCH + "ep-option = {a = true}", "bench.toml:3: bench[0].ep-option.a: must be text or a number"),
@@ -297,12 +281,8 @@ MISTAKES = [
     (BENCH + "[bench.gate]\nmin-speedup = 2", "bench.toml:4: bench[0].gate.min-speedup: must be a table"),
     # of values, in the words of the command line
     (BENCH + "mode = ['cpu-tensors', 'gpu']", "bench.toml:3: bench[0].mode: 'gpu': there is no such mode; choose from cpu-tensors, device-tensors"),
-    (BENCH + "precision = 'none'", "bench.toml:3: bench[0].precision: 'none': write a share above zero such as 1% or 0.01"),
     (BENCH + "dim = {batch = 0}", "bench.toml:3: bench[0].dim: batch=0: a dimension of 0 leaves nothing to measure"),
-    ("[defaults]\niterations = 0\n" + BENCH, "bench.toml:2: defaults.iterations: 0: at least one iteration must be measured"),
     (BENCH + "duration = 1\niterations = 3", "bench.toml:4: bench[0].iterations: fixes how much is measured: leave duration"),
-    (BENCH + "[[override]]\nwhere = {}\nseed = -1", "bench.toml:5: override[0].seed: -1: cannot be negative"),
-    (BENCH + "shapes = [\n  {dim = {n = 1}, timeout = 0},\n]", "bench.toml:3: bench[0].shapes[0].timeout: 0: must be above zero and below 1,000,000 seconds"),
     # of files
     ("[[bench]]\nmodel = 'gone.onnx'", "bench.toml:2: bench[0].model: no such file: gone.onnx"),
     ("[[bench]]\nmodel = ['a.onnx', '*.ort']", "bench.toml:2: bench[0].model: '*.ort' matches no file"),
@@ -311,16 +291,11 @@ MISTAKES = [
     (BENCH + "ep = 'gone.so'", "bench.toml:3: bench[0].ep: no such EP library: gone.so"),
     (BENCH + "ep = ['cpu', '${HERE}/x.so', '${NOWHERE}']", "bench.toml:3: bench[0].ep[2]: the environment variable NOWHERE is not set"),
     # of gates
-    (BENCH + "[bench.gate]\nmax-regression = 'x%'\nbaseline-set.ep = 'cpu'", "bench.toml:4: bench[0].gate.max-regression: 'x%': write a share"),
     (BENCH + "[bench.gate]\nmax-regression = '5%'", "bench.toml:4: bench[0].gate.max-regression: needs something to compare with"),
     (BENCH + "[bench.gate]\nmetric = 'p95'\nbaseline-set.ep = 'cpu'", "bench.toml:4: bench[0].gate.metric: latency.p95: a live gate compares short blocks"),
-    (BENCH + "[bench.gate]\nrequire-mode = 'gpu'", "bench.toml:4: bench[0].gate.require-mode: 'gpu': there is no such mode"),
-    (BENCH + "[bench.gate]\nmax-cpu-nodes = -1", "bench.toml:4: bench[0].gate.max-cpu-nodes: -1: cannot be negative"),
     (BENCH + "[bench.gate]\nmax-cpu-nodes = 0\nwhy = true", "bench.toml:5: bench[0].gate.why: explains single inferences beside a live baseline"),
-    (BENCH + "sweep = true\ndim = {n = [1, 2]}\n[bench.gate]\nwhy = true", "bench.toml:6: bench[0].gate.why: explains single inferences"),
     (BENCH + "[bench.gate]\nbaseline = 'gone'", "bench.toml:4: bench[0].gate.baseline: no such folder: gone"),
     (BENCH + "[bench.gate]\nbaseline-model = 'old/{model}.onnx'", "bench.toml:4: bench[0].gate.baseline-model: no such file: old/a.onnx"),
-    (BENCH + "[bench.gate]\nbaseline-set.ep = 'gone.so'", "bench.toml:4: bench[0].gate.baseline-set.ep: no such EP library: gone.so"),
     (BENCH + "[bench.gate]\nbaseline-set.ep = 'cpu'\nbaseline = '.'", "bench.toml:5: bench[0].gate.baseline: a live gate measures its baseline itself"),
     ("[defaults]\niterations = 3\n" + BENCH + "[bench.gate]\nbaseline-set.ep = 'cpu'", "bench.toml:2: defaults.iterations: a live gate measures until its verdict is clear: leave it out, or write iterations = false"),
 ]  # fmt: skip
