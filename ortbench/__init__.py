@@ -15,7 +15,7 @@ _HOMES = {
         "compare",
     ),
     "api.results": ("Comparison", "Result", "read"),
-    "api.running": ("Interrupted", "NotSaved", "Progress"),
+    "api.calls": ("Interrupted", "NotSaved", "Progress"),
     "core.errors": ("BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,13 +1,13 @@
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
+from ortbench.api.calls import AnyPath, Arrays, Model, Tell, Texts
+from ortbench.api.calls import Interrupted as Interrupted
+from ortbench.api.calls import NotSaved as NotSaved
+from ortbench.api.calls import Progress as Progress
 from ortbench.api.results import Comparison as Comparison
 from ortbench.api.results import Result as Result
 from ortbench.api.results import read as read
-from ortbench.api.running import Arrays, Model, Place, Tell, Texts
-from ortbench.api.running import Interrupted as Interrupted
-from ortbench.api.running import NotSaved as NotSaved
-from ortbench.api.running import Progress as Progress
 from ortbench.core import __version__ as __version__
 from ortbench.core.errors import BadInput as BadInput
 from ortbench.core.errors import BenchmarkFailed as BenchmarkFailed
@@ -24,7 +24,7 @@ __all__: list[str]
 
 class Baseline(TypedDict, total=False):
     ep: str | None
-    ep_library: Place | None
+    ep_library: AnyPath | None
     device: int | str | None
     ep_option: Mapping[str, str | float] | None
     session_config: Mapping[str, str | float] | None
@@ -33,18 +33,18 @@ class Baseline(TypedDict, total=False):
     execution_mode: str | None
     cpu_mem_arena: bool | None
     mem_pattern: bool | None
-    optimized_model: Place | None
-    custom_ops: Place | Sequence[Place] | None
+    optimized_model: AnyPath | None
+    custom_ops: AnyPath | Sequence[AnyPath] | None
     opt_level: str | None
     no_cpu_fallback: bool | None
     dynamic_outputs: bool | None
     input_memory: str | None
     cuda_graph: bool | None
     stream: str | None
-    engine_cache: Place | None
+    engine_cache: AnyPath | None
     run_config: Mapping[str, str | float] | None
-    input: Place | Arrays | None
-    expect: Place | Arrays | None
+    input: AnyPath | Arrays | None
+    expect: AnyPath | Arrays | None
     shape: Mapping[str, str | Sequence[int]] | None
     dim: Mapping[str, int | str] | None
     sequence_tensors: Mapping[str, int] | None
@@ -57,9 +57,9 @@ class Baseline(TypedDict, total=False):
 def run(
     model: Model,
     *,
-    bandwidth: Place | None = None,
+    bandwidth: AnyPath | None = None,
     ep: str | None = None,
-    ep_library: Place | None = None,
+    ep_library: AnyPath | None = None,
     device: int | None = None,
     ep_option: Mapping[str, str | float] | None = None,
     session_config: Mapping[str, str | float] | None = None,
@@ -68,21 +68,21 @@ def run(
     execution_mode: str | None = None,
     cpu_mem_arena: bool | None = None,
     mem_pattern: bool | None = None,
-    optimized_model: Place | None = None,
-    custom_ops: Place | Sequence[Place] | None = None,
+    optimized_model: AnyPath | None = None,
+    custom_ops: AnyPath | Sequence[AnyPath] | None = None,
     opt_level: str | None = None,
     no_cpu_fallback: bool = False,
     dynamic_outputs: bool = False,
     input_memory: str | None = None,
     cuda_graph: bool = False,
     stream: str | None = None,
-    engine_cache: Place | None = None,
+    engine_cache: AnyPath | None = None,
     run_config: Mapping[str, str | float] | None = None,
-    python: Place | None = None,
+    python: AnyPath | None = None,
     modes: Texts | None = None,
     depth: int | None = None,
-    input: Place | Arrays | None = None,
-    expect: Place | Arrays | None = None,
+    input: AnyPath | Arrays | None = None,
+    expect: AnyPath | Arrays | None = None,
     shape: Mapping[str, str | Sequence[int]] | None = None,
     dim: Mapping[str, int | str] | None = None,
     sequence_tensors: Mapping[str, int] | None = None,
@@ -109,11 +109,11 @@ def run(
     name: str | None = None,
     note: str | None = None,
     items: int | str | None = None,
-    out: Place | None = None,
+    out: AnyPath | None = None,
     progress: Tell | None = None,
 ) -> Result: ...
 def compare(
-    results: Sequence[Result | StoredResult | Place] | Place,
+    results: Sequence[Result | StoredResult | AnyPath] | AnyPath,
     *,
     why: bool | None = None,
     metric: Texts | None = None,
@@ -132,18 +132,18 @@ def bandwidth(
     wait_quiet: float | str | None = None,
     require_quiet: bool = False,
     ep: str | None = None,
-    ep_library: Place | None = None,
+    ep_library: AnyPath | None = None,
     device: int | None = None,
-    python: Place | None = None,
-    out: Place | None = None,
+    python: AnyPath | None = None,
+    out: AnyPath | None = None,
     progress: Tell | None = None,
 ) -> Bandwidth: ...
 def chain(
-    file: Place,
+    file: AnyPath,
     *,
-    python: Place | None = None,
+    python: AnyPath | None = None,
     modes: Texts | None = None,
-    expect: Place | Arrays | None = None,
+    expect: AnyPath | Arrays | None = None,
     seed: int | None = None,
     rtol: float | None = None,
     atol: float | None = None,
@@ -162,20 +162,20 @@ def chain(
     record_env: Texts | None = None,
     name: str | None = None,
     note: str | None = None,
-    out: Place | None = None,
+    out: AnyPath | None = None,
     progress: Tell | None = None,
 ) -> Result: ...
 def devices(
     *,
-    check: Place | None = None,
-    ep_library: Place | None = None,
-    python: Place | None = None,
+    check: AnyPath | None = None,
+    ep_library: AnyPath | None = None,
+    python: AnyPath | None = None,
 ) -> Listed: ...
 def gate(
-    result: Result | StoredResult | Place | None = None,
+    result: Result | StoredResult | AnyPath | None = None,
     *,
-    chain: Place | None = None,
-    baseline_chain: Place | None = None,
+    chain: AnyPath | None = None,
+    baseline_chain: AnyPath | None = None,
     model: Model | None = None,
     slo: str | None = None,
     duration: float | str | None = None,
@@ -188,15 +188,15 @@ def gate(
     max_host_memory: int | str | None = None,
     limit: Mapping[str, float | str] | None = None,
     require_mode: Texts | None = None,
-    baseline: Result | StoredResult | Place | None = None,
+    baseline: Result | StoredResult | AnyPath | None = None,
     force: bool = False,
     baseline_model: Model | None = None,
-    baseline_python: Place | None = None,
+    baseline_python: AnyPath | None = None,
     baseline_set: Baseline | None = None,
     load: bool = False,
     concurrency: int | str | Sequence[int] | None = None,
     rate: float | str | Sequence[float] | None = None,
-    arrivals: Place | None = None,
+    arrivals: AnyPath | None = None,
     sessions: str | None = None,
     workers: int | None = None,
     feedback: Texts | None = None,
@@ -208,12 +208,12 @@ def gate(
     prompt_length: int | None = None,
     generate: int | None = None,
     context: int | None = None,
-    tokens: Place | None = None,
+    tokens: AnyPath | None = None,
     reopen: int | None = None,
     max_growth: int | str | None = None,
     why: bool | None = None,
     ep: str | None = None,
-    ep_library: Place | None = None,
+    ep_library: AnyPath | None = None,
     device: int | None = None,
     ep_option: Mapping[str, str | float] | None = None,
     session_config: Mapping[str, str | float] | None = None,
@@ -222,21 +222,21 @@ def gate(
     execution_mode: str | None = None,
     cpu_mem_arena: bool | None = None,
     mem_pattern: bool | None = None,
-    optimized_model: Place | None = None,
-    custom_ops: Place | Sequence[Place] | None = None,
+    optimized_model: AnyPath | None = None,
+    custom_ops: AnyPath | Sequence[AnyPath] | None = None,
     opt_level: str | None = None,
     no_cpu_fallback: bool = False,
     dynamic_outputs: bool = False,
     input_memory: str | None = None,
     cuda_graph: bool = False,
     stream: str | None = None,
-    engine_cache: Place | None = None,
+    engine_cache: AnyPath | None = None,
     run_config: Mapping[str, str | float] | None = None,
-    python: Place | None = None,
+    python: AnyPath | None = None,
     modes: Texts | None = None,
     depth: int | None = None,
-    input: Place | Arrays | None = None,
-    expect: Place | Arrays | None = None,
+    input: AnyPath | Arrays | None = None,
+    expect: AnyPath | Arrays | None = None,
     shape: Mapping[str, str | Sequence[int]] | None = None,
     dim: Mapping[str, int | str] | None = None,
     sequence_tensors: Mapping[str, int] | None = None,
@@ -254,21 +254,21 @@ def gate(
     name: str | None = None,
     note: str | None = None,
     items: int | str | None = None,
-    out: Place | None = None,
+    out: AnyPath | None = None,
     progress: Tell | None = None,
 ) -> Verdict: ...
 def inspect(
     model: Model,
     *,
     ep: str | None = None,
-    ep_library: Place | None = None,
+    ep_library: AnyPath | None = None,
     device: int | None = None,
     ep_option: Mapping[str, str | float] | None = None,
     session_config: Mapping[str, str | float] | None = None,
-    custom_ops: Place | Sequence[Place] | None = None,
+    custom_ops: AnyPath | Sequence[AnyPath] | None = None,
     opt_level: str | None = None,
-    engine_cache: Place | None = None,
-    python: Place | None = None,
+    engine_cache: AnyPath | None = None,
+    python: AnyPath | None = None,
     shape: Mapping[str, str | Sequence[int]] | None = None,
     dim: Mapping[str, int | str] | None = None,
     sequence_tensors: Mapping[str, int] | None = None,
@@ -278,13 +278,13 @@ def load(
     *,
     concurrency: int | str | Sequence[int] | None = None,
     rate: float | str | Sequence[float] | None = None,
-    arrivals: Place | None = None,
+    arrivals: AnyPath | None = None,
     sessions: str | None = None,
     slo: str | None = None,
     workers: int | None = None,
     duration: float | str | None = None,
     ep: str | None = None,
-    ep_library: Place | None = None,
+    ep_library: AnyPath | None = None,
     device: int | None = None,
     ep_option: Mapping[str, str | float] | None = None,
     session_config: Mapping[str, str | float] | None = None,
@@ -293,17 +293,17 @@ def load(
     execution_mode: str | None = None,
     cpu_mem_arena: bool | None = None,
     mem_pattern: bool | None = None,
-    optimized_model: Place | None = None,
-    custom_ops: Place | Sequence[Place] | None = None,
+    optimized_model: AnyPath | None = None,
+    custom_ops: AnyPath | Sequence[AnyPath] | None = None,
     opt_level: str | None = None,
     no_cpu_fallback: bool = False,
     stream: str | None = None,
-    engine_cache: Place | None = None,
+    engine_cache: AnyPath | None = None,
     run_config: Mapping[str, str | float] | None = None,
-    python: Place | None = None,
+    python: AnyPath | None = None,
     modes: Texts | None = None,
-    input: Place | Arrays | None = None,
-    expect: Place | Arrays | None = None,
+    input: AnyPath | Arrays | None = None,
+    expect: AnyPath | Arrays | None = None,
     shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None = None,
     dim: Mapping[str, int | str | Sequence[int | str]] | None = None,
     sequence_tensors: Mapping[str, int | str | Sequence[int | str]] | None = None,
@@ -322,7 +322,7 @@ def load(
     record_env: Texts | None = None,
     name: str | None = None,
     note: str | None = None,
-    out: Place | None = None,
+    out: AnyPath | None = None,
     progress: Tell | None = None,
 ) -> Result: ...
 def loop(
@@ -337,9 +337,9 @@ def loop(
     prompt_length: int | None = None,
     generate: int | None = None,
     context: int | None = None,
-    tokens: Place | None = None,
+    tokens: AnyPath | None = None,
     ep: str | None = None,
-    ep_library: Place | None = None,
+    ep_library: AnyPath | None = None,
     device: int | None = None,
     ep_option: Mapping[str, str | float] | None = None,
     session_config: Mapping[str, str | float] | None = None,
@@ -348,17 +348,17 @@ def loop(
     execution_mode: str | None = None,
     cpu_mem_arena: bool | None = None,
     mem_pattern: bool | None = None,
-    optimized_model: Place | None = None,
-    custom_ops: Place | Sequence[Place] | None = None,
+    optimized_model: AnyPath | None = None,
+    custom_ops: AnyPath | Sequence[AnyPath] | None = None,
     opt_level: str | None = None,
     no_cpu_fallback: bool = False,
     stream: str | None = None,
-    engine_cache: Place | None = None,
+    engine_cache: AnyPath | None = None,
     run_config: Mapping[str, str | float] | None = None,
-    python: Place | None = None,
+    python: AnyPath | None = None,
     modes: Texts | None = None,
-    input: Place | Arrays | None = None,
-    expect: Place | Arrays | None = None,
+    input: AnyPath | Arrays | None = None,
+    expect: AnyPath | Arrays | None = None,
     shape: Mapping[str, str | Sequence[int]] | None = None,
     dim: Mapping[str, int | str] | None = None,
     range: Mapping[str, Sequence[float]] | None = None,
@@ -381,7 +381,7 @@ def loop(
     record_env: Texts | None = None,
     name: str | None = None,
     note: str | None = None,
-    out: Place | None = None,
+    out: AnyPath | None = None,
     progress: Tell | None = None,
 ) -> Result: ...
 def soak(
@@ -389,7 +389,7 @@ def soak(
     *,
     reopen: int | None = None,
     ep: str | None = None,
-    ep_library: Place | None = None,
+    ep_library: AnyPath | None = None,
     device: int | None = None,
     ep_option: Mapping[str, str | float] | None = None,
     session_config: Mapping[str, str | float] | None = None,
@@ -398,17 +398,17 @@ def soak(
     execution_mode: str | None = None,
     cpu_mem_arena: bool | None = None,
     mem_pattern: bool | None = None,
-    optimized_model: Place | None = None,
-    custom_ops: Place | Sequence[Place] | None = None,
+    optimized_model: AnyPath | None = None,
+    custom_ops: AnyPath | Sequence[AnyPath] | None = None,
     opt_level: str | None = None,
     no_cpu_fallback: bool = False,
     stream: str | None = None,
-    engine_cache: Place | None = None,
+    engine_cache: AnyPath | None = None,
     run_config: Mapping[str, str | float] | None = None,
-    python: Place | None = None,
+    python: AnyPath | None = None,
     modes: Texts | None = None,
-    input: Place | Arrays | None = None,
-    expect: Place | Arrays | None = None,
+    input: AnyPath | Arrays | None = None,
+    expect: AnyPath | Arrays | None = None,
     shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None = None,
     dim: Mapping[str, int | str | Sequence[int | str]] | None = None,
     range: Mapping[str, Sequence[float]] | None = None,
@@ -426,7 +426,7 @@ def soak(
     record_env: Texts | None = None,
     name: str | None = None,
     note: str | None = None,
-    out: Place | None = None,
+    out: AnyPath | None = None,
     progress: Tell | None = None,
 ) -> Result: ...
 def start(
@@ -435,7 +435,7 @@ def start(
     file_cache: str | None = None,
     compile_cache: str | None = None,
     ep: str | None = None,
-    ep_library: Place | None = None,
+    ep_library: AnyPath | None = None,
     device: int | None = None,
     ep_option: Mapping[str, str | float] | None = None,
     session_config: Mapping[str, str | float] | None = None,
@@ -444,16 +444,16 @@ def start(
     execution_mode: str | None = None,
     cpu_mem_arena: bool | None = None,
     mem_pattern: bool | None = None,
-    optimized_model: Place | None = None,
-    custom_ops: Place | Sequence[Place] | None = None,
+    optimized_model: AnyPath | None = None,
+    custom_ops: AnyPath | Sequence[AnyPath] | None = None,
     opt_level: str | None = None,
     no_cpu_fallback: bool = False,
     stream: str | None = None,
-    engine_cache: Place | None = None,
+    engine_cache: AnyPath | None = None,
     run_config: Mapping[str, str | float] | None = None,
-    python: Place | None = None,
-    input: Place | Arrays | None = None,
-    expect: Place | Arrays | None = None,
+    python: AnyPath | None = None,
+    input: AnyPath | Arrays | None = None,
+    expect: AnyPath | Arrays | None = None,
     shape: Mapping[str, str | Sequence[int]] | None = None,
     dim: Mapping[str, int | str] | None = None,
     range: Mapping[str, Sequence[float]] | None = None,
@@ -469,16 +469,16 @@ def start(
     record_env: Texts | None = None,
     name: str | None = None,
     note: str | None = None,
-    out: Place | None = None,
+    out: AnyPath | None = None,
     progress: Tell | None = None,
 ) -> Result: ...
 def sweep(
     model: Model,
     *,
-    data: Place | Sequence[Place | Arrays] | None = None,
+    data: AnyPath | Sequence[AnyPath | Arrays] | None = None,
     slo: str | None = None,
     ep: str | None = None,
-    ep_library: Place | None = None,
+    ep_library: AnyPath | None = None,
     device: int | None = None,
     ep_option: Mapping[str, str | float] | None = None,
     session_config: Mapping[str, str | float] | None = None,
@@ -487,17 +487,17 @@ def sweep(
     execution_mode: str | None = None,
     cpu_mem_arena: bool | None = None,
     mem_pattern: bool | None = None,
-    optimized_model: Place | None = None,
-    custom_ops: Place | Sequence[Place] | None = None,
+    optimized_model: AnyPath | None = None,
+    custom_ops: AnyPath | Sequence[AnyPath] | None = None,
     opt_level: str | None = None,
     no_cpu_fallback: bool = False,
     dynamic_outputs: bool = False,
     input_memory: str | None = None,
     cuda_graph: bool = False,
     stream: str | None = None,
-    engine_cache: Place | None = None,
+    engine_cache: AnyPath | None = None,
     run_config: Mapping[str, str | float] | None = None,
-    python: Place | None = None,
+    python: AnyPath | None = None,
     modes: Texts | None = None,
     depth: int | None = None,
     shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None = None,
@@ -524,6 +524,6 @@ def sweep(
     name: str | None = None,
     note: str | None = None,
     items: int | str | None = None,
-    out: Place | None = None,
+    out: AnyPath | None = None,
     progress: Tell | None = None,
 ) -> Result: ...

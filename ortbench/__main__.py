@@ -21,14 +21,13 @@ def main() -> None:
         os._exit(130)
 
     gc.set_threshold(500_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
-    from ortbench.cli import COMPLETING, HELP, needs_worker, with_default_command
+    from ortbench.cli import COMPLETING, HELP, needs_worker, print_overview, with_default_command
 
     typed = with_default_command(sys.argv[1:])
     if typed[0] in HELP and COMPLETING not in os.environ:
-        from ortbench.cli import overview
         from ortbench.core import printed
 
-        printed.to_the_end(overview.print_overview)
+        printed.to_the_end(print_overview)
     from ortbench.core.processes import start_no_threads
 
     start_no_threads()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import ortbench
-from ortbench.api.given import options_for
+from ortbench.api.values import options_for
 
 CALLS = [name for name in ortbench.__all__ if inspect.isfunction(getattr(ortbench, name)) and name != "read"]
 HEAD = """\
@@ -53,7 +53,7 @@ In tests there are [fixtures for pytest](ci.md#gates-in-pytest). This page is ma
 
 _TYPES = (
     "`help(ortbench.run)` lists the options of a function with their types, [options.md](options.md) says what they are: in Python with "
-    "underscores in place of dashes, what is repeatable as a list, `K=V` as a dict, a flag as a bool. `Place` is a path, `Texts` one text or several, `Model` a path, bytes or an `onnx.ModelProto`, `Arrays` a mapping of names "
+    "underscores in place of dashes, what is repeatable as a list, `K=V` as a dict, a flag as a bool. `AnyPath` is a path, `Texts` one text or several, `Model` a path, bytes or an `onnx.ModelProto`, `Arrays` a mapping of names "
     "to what NumPy takes for arrays, of the model's own dtypes and shapes, and `Tell` a function that is called with a `Progress`."
 )
 

@@ -11,7 +11,7 @@ import typer
 from ortbench.cli import commands
 from ortbench.cli.options import declared_for, function_of
 from ortbench.plan.options import OTHERS, PANELS, Option
-from ortbench.toml.layers import GATE, OPTIONS
+from ortbench.plan.toml_file import GATE, OPTIONS
 
 HEAD = """\
 # Options

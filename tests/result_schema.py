@@ -17,7 +17,7 @@ import msgspec
 from ortbench.core.features import part_of, passes
 from ortbench.model.kinds import kinds
 from ortbench.model.result import SCHEMA_VERSION, Result
-from ortbench.model.sound import ALWAYS
+from ortbench.model.result_file import ALWAYS
 
 
 def of_results() -> dict[str, Any]:

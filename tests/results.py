@@ -29,6 +29,7 @@ from ortbench.features.start.model import Start
 from ortbench.features.sweep.analysis import best_of, merge, new_switching
 from ortbench.features.sweep.model import Switching
 from ortbench.features.sweep.plan import Shape
+from ortbench.model.metric_names import Slo
 from ortbench.model.metrics import figure
 from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, SECOND_INFERENCE, START_PARTS, STEP
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
@@ -46,7 +47,6 @@ from ortbench.model.schema import (
     Sync,
     Tensor,
 )
-from ortbench.model.slo import Slo
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs
 

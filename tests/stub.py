@@ -11,8 +11,8 @@ from types import FunctionType
 from typing import Any
 
 import ortbench
-from ortbench.api import running
-from ortbench.api.signatures import type_of
+from ortbench.api import calls as api_calls
+from ortbench.api.calls import type_of
 from ortbench.plan.baseline import settable
 from ortbench.plan.options import baseline_option
 
@@ -67,8 +67,8 @@ def _imports(text: str, calls: Any, known: set[str]) -> Iterator[str]:
     """Of the types in signatures, from the modules that the functions have them from."""
     modules = defaultdict(set)
     for name in {*re.findall(r"\b[A-Z]\w+", text)} - known - {*dir(builtins)}:
-        if name in running.__annotations__:
-            modules["ortbench.api.running"].add(name)
+        if name in api_calls.__annotations__:
+            modules["ortbench.api.calls"].add(name)
         elif name == "StoredResult":
             modules["ortbench.model.result"].add(f"Result as {name}")
         elif name == "TypedDict":

@@ -28,7 +28,6 @@ ROOMS = (
     "worker",
     "measure",
     "facts",
-    "toml",
     "report",
     "jobs",
     "cli",
@@ -42,11 +41,11 @@ KNOWS["api"] -= {"cli"}  # two faces of the same
 KNOWS["api"] |= {"root"}
 KNOWS["root"] = {"root"}
 # The modules of a feature are called after the room whose law they keep, or after what they contain, as those of `measure`.
-LAYERS = {"__init__": "core", "gates": "facts", "job": "jobs", "page": "report", "pytest_plugin": "api"}
+LAYERS = {"__init__": "core", "gates": "facts", "job": "jobs", "page": "report", "toml": "plan", "pytest_plugin": "api"}
 # The worker is started before the command line is loaded; the package offers what `api` has, and loads it when it is used.
 EXCEPTIONS = {("__main__.py", f"ortbench{module}") for module in ("", ".cli", ".core", ".core.processes")}
 EXCEPTIONS |= {("__init__.py", f"ortbench.core{module}") for module in ("", ".errors", ".features")}
-EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("commands", "results", "running")}
+EXCEPTIONS |= {("__init__.py", f"ortbench.api.{module}") for module in ("calls", "commands", "results")}
 # Commands to copy are written in options.
 EXCEPTIONS |= {("analysis/advice.py", "ortbench.plan.next_command")}
 # The only rooms that load a library, whenever they do.

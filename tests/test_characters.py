@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.core.safe_text import ASCII, encoded, printable, shown
+from ortbench.core.safe_text import ASCII, as_displayed, encode, printable
 from tests.conftest import MODELS, ROOT, SCREEN, ortbench
 
 pytestmark = pytest.mark.process
@@ -36,7 +36,7 @@ def stream(encoding: str) -> io.TextIOWrapper:
     ],
 )
 def test_what_stands_for_what_an_encoding_lacks(encoding: str, text: str, expected: str) -> None:
-    assert shown(text, stream(encoding)) == expected
+    assert as_displayed(text, stream(encoding)) == expected
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_printable(text: str, expected: str) -> None:
 
 
 def test_a_path_that_is_no_text_is_found_again_in_json() -> None:
-    assert encoded("≈\udcff.onnx") == "≈\\udcff.onnx".encode()
+    assert encode("≈\udcff.onnx") == "≈\\udcff.onnx".encode()
 
 
 # Their text goes to files, which are UTF-8.

@@ -13,7 +13,7 @@ from ortbench.core.stats import (
     MEAN,
     Ratio,
     Rounds,
-    _drawn,
+    _draw_counts,
     by_few_rounds,
     figure_of,
     ratio_of,
@@ -46,7 +46,7 @@ def test_a_resample_has_the_figures_of_the_samples_that_it_has() -> None:
         for q in (0.5, 0.95):
             figures = rounds.figures(blocks, q)
             for number in range(0, 2000, 400):
-                times = _drawn(count)[number].astype(int)
+                times = _draw_counts(count)[number].astype(int)
                 samples = np.concatenate([np.tile(blocks[it], times[it]) for it in range(count)])
                 assert figures[number] == pytest.approx(np.quantile(samples, q))
         means = rounds.figures(blocks, MEAN)

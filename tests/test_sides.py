@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.plan.options import SESSIONS, SHAPED, SIDE_BY_SIDE, options_of, owners_in_features
+from ortbench.plan.options import OF_CONFIGURATIONS, SESSIONS, SHAPED, options_of, owners_in_features
 from ortbench.plan.plan import PLAN, Plan, check
 from ortbench.plan.plan_builder import (
     MAX_CONFIGURATIONS,
@@ -117,7 +117,7 @@ def test_only_a_run_takes_lists() -> None:
         "file-cache",
         "compile-cache",
     }
-    for command in {*SESSIONS} - {*SIDE_BY_SIDE, *SHAPED}:  # of a sweep see tests/test_sweep_plan.py
+    for command in {*SESSIONS} - {*OF_CONFIGURATIONS, *SHAPED}:  # of a sweep see tests/test_sweep_plan.py
         listed = {it.flag for it in options_of(*PLAN) if command in it.commands and it.for_command(command).lists}
         assert listed == set()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.core.expressions import matched, nearest
+from ortbench.core.expressions import match_pairs, nearest
 from ortbench.features.loop.plan import Decoder, Steps, loop_of, steps_from
 from ortbench.model.modes import USUAL_LOOP_MODES, Part
 from ortbench.plan.option_types import parse_pairings
@@ -44,11 +44,11 @@ def test_patterns_stand_for_pairs_in_the_order_of_the_outputs() -> None:
         [("present.*.value", "past_key_values.*.value"), ("present.*.key", "past_key_values.*.key")],
         [("present.1.*", "past_key_values.1.*"), ("present.0.key", "past_key_values.0.key"), ("present.0.value", "past_key_values.0.value")],
     ]:  # fmt: skip
-        assert matched(feedback, OUTS, INS) == PAIRS
-    assert matched([("*.*", "*_*")], ["h.c", "g.d"], ["g_d", "h_c"]) == [("h.c", "h_c"), ("g.d", "g_d")]
-    assert matched([("*", "in_*")], ["a", "b"], ["in_b", "in_a"]) == [("a", "in_a"), ("b", "in_b")]
+        assert match_pairs(feedback, OUTS, INS) == PAIRS
+    assert match_pairs([("*.*", "*_*")], ["h.c", "g.d"], ["g_d", "h_c"]) == [("h.c", "h_c"), ("g.d", "g_d")]
+    assert match_pairs([("*", "in_*")], ["a", "b"], ["in_b", "in_a"]) == [("a", "in_a"), ("b", "in_b")]
     assert (
-        refusal(BadInput, matched, [("a.c", "x")], ["abc"], ["x"])
+        refusal(BadInput, match_pairs, [("a.c", "x")], ["abc"], ["x"])
         == "--feedback a.c=x: the model has no such output; it has abc"
     )
 
@@ -64,7 +64,7 @@ def test_patterns_that_fit_nothing_or_too_much() -> None:
         ([("logits", "ids"), ("logits", "ids")], "--feedback logits=ids: 'logits' is fed back already"),
         ([("logits", "ids"), ("present.0.key", "ids")], "--feedback present.0.key=ids: 'ids' is fed already"),
     ]:  # fmt: skip
-        assert refusal(BadInput, matched, feedback, OUTS, INS) == message
+        assert refusal(BadInput, match_pairs, feedback, OUTS, INS) == message
     assert nearest("hiden", ["x", "hidden"]) == "; it has hidden …"
     assert nearest("x", []) == ""
     assert nearest("zzz", [f"name{n}" for n in range(9)]) == f"; it has {', '.join(f'name{n}' for n in range(8))} …"

@@ -13,9 +13,9 @@ import pytest
 from ortbench.core.errors import BadInput
 from ortbench.features.sweep.analysis import meets_slo
 from ortbench.features.sweep.plan import MAX_SHAPES, SWEPT, Shape, SweepOptions, parse_slo, shapes_of
-from ortbench.model.slo import Slo
-from ortbench.plan.list_syntax import split_lists
-from ortbench.plan.options import declared, options_of
+from ortbench.model.metric_names import Slo
+from ortbench.model.settings import split_lists
+from ortbench.plan.options import declared_options, options_of
 from ortbench.plan.plan import PLAN
 from tests.expect import refusal
 from tests.results import MS, measured
@@ -105,7 +105,7 @@ def test_sets_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
 def test_what_a_sweep_has_of_its_own() -> None:
     lists = {it.flag for it in options_of(*PLAN) if it.is_taken_by(SWEPT) and it.for_command(SWEPT).lists}
     assert lists == {"dim", "shape", "sequence-tensors"}
-    assert {it.flag for it in declared(SweepOptions).values()} == {"data", "slo"}
+    assert {it.flag for it in declared_options(SweepOptions).values()} == {"data", "slo"}
     assert replace(SweepOptions(), slo=Slo("p99", 1)).slo == Slo("p99", 1)
 
 

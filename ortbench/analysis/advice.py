@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from ortbench.analysis.comparable import needed_variables
 from ortbench.core.features import part_of
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import join_words
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU
 from ortbench.model.result import Result
-from ortbench.model.settings import OF_SESSION, typed
+from ortbench.model.settings import OF_SESSION, setting_words
 from ortbench.plan.next_command import CarriedOut, name_of, next_command
 
 
@@ -101,7 +101,7 @@ def again(result: Result, *more: str, without: Collection[str] = ()) -> str:
     again."""
     name = name_of(result.command)
     found = command(result, name, *more, without=without) if name in (result.kind, _SEARCH) else ""
-    return found or f"measure again {f'with {shlex.join(more)}' if more else f'without --{listed([*without])}'}"
+    return found or f"measure again {f'with {shlex.join(more)}' if more else f'without --{join_words([*without])}'}"
 
 
 def lever(result: Result) -> str:
@@ -155,7 +155,7 @@ def _session(result: Result) -> Iterator[str]:
         yield from ("--ep-library", str(library))
     if asked != "auto":
         yield from ("--ep", asked)
-    yield from typed((it for it in OF_SESSION if it.option != "optimized-model"), result.target)
+    yield from setting_words((it for it in OF_SESSION if it.option != "optimized-model"), result.target)
 
 
 def pairs_of(flag: str, entries: Mapping[str, object]) -> Iterator[str]:

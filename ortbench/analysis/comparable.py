@@ -11,7 +11,7 @@ from ortbench.core.features import part_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.result import OK, Result
 from ortbench.model.schema import Environment, Provider
-from ortbench.model.settings import OF_SESSION, changed
+from ortbench.model.settings import OF_SESSION, setting_pairs
 
 
 def mismatches(one: Result, other: Result) -> list[str]:
@@ -179,7 +179,7 @@ def settings_of(one: Result, other: Result, versions: bool = True) -> list[tuple
     if _are_of_stages(one, other):
         found: list[tuple[str, Any, Any]] = part_of(one.kind, "analysis", "settings_of")(one.part, other.part, versions)
         return found
-    return changed(OF_SESSION, one.target, other.target)
+    return setting_pairs(OF_SESSION, one.target, other.target)
 
 
 _OF_THE_RUN = ("ep_requested", "policy", "sync")  # of a target: how it was asked for, and what was measured of it

@@ -14,10 +14,9 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import COPY_RATE, COPY_TIME, D2H, DIRECTIONS, H2D, MODES, mode_of
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import CaseCheck, Copied, Direction, HostEnd, Link, LinkShare, Measured, Tensor
+from ortbench.model.schema import CaseCheck, Copied, Direction, HostEnd, Link, LinkShare, Measured, Tensor, is_on_nvidia
 
 # Medians of copies over sizes, ascending: (bytes, ns). From a file they are lists.
 Curve = Sequence[Sequence[float]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ortbench.core.eps import is_nvidia
 from ortbench.core.errors import BadInput
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import join_words
 
 if TYPE_CHECKING:  # a worker loads this, and none of what else is known of a machine
     from ortbench.model.protocol import Distribution, ListedEp
@@ -66,7 +66,7 @@ def shared_name(ep: str, packages: Sequence[str]) -> str:
     """Whose an EP is by its full name, the first one's of the packages that bring it, and how to ask for the others."""
     others = " or ".join(f"--ep {package}" for package in packages[1:])
     what = "the other" if len(packages) == 2 else "another"
-    return f"{ep} is in {listed(packages)}: by that name --ep takes the one of {packages[0]}, and {others} {what}"
+    return f"{ep} is in {join_words(packages)}: by that name --ep takes the one of {packages[0]}, and {others} {what}"
 
 
 NO_GPU = "this machine has no NVIDIA GPU"
@@ -117,7 +117,7 @@ def cache_options(
 ) -> dict[str, str]:
     """The EP options that keep engines in an absolute folder; `BadInput` for an EP that builds none, or options given twice."""
     if ep_name not in known:
-        raise BadInput(f"{option}: {ep_name} builds no engine; {listed([*known])} do")
+        raise BadInput(f"{option}: {ep_name} builds no engine; {join_words([*known])} do")
     switches, folders = CACHES[ep_name]
     options = {**dict.fromkeys(switches, "1"), **dict.fromkeys(folders, folder)}
     twice = sorted(options.keys() & given.keys())

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import groupby, takewhile
 
 from ortbench.core.errors import BadInput
-from ortbench.core.expressions import matched
+from ortbench.core.expressions import match_pairs
 from ortbench.model.schema import SuggestedLoop, Tensor
 
 Pair = tuple[Tensor, Tensor]  # an output and the input that takes it
@@ -147,7 +147,7 @@ def patterns(pairs: Sequence[tuple[str, str]], outputs: Sequence[str], inputs: S
         group = list(members)
         found += _pattern(group, outputs, inputs) if len(group) > 1 else group
     order = {out: number for number, (out, _) in enumerate(pairs)}
-    return sorted(found, key=lambda it: order[it[0] if it[0] in order else matched([it], outputs, inputs)[0][0]])
+    return sorted(found, key=lambda it: order[it[0] if it[0] in order else match_pairs([it], outputs, inputs)[0][0]])
 
 
 def _pattern(
@@ -164,7 +164,7 @@ def _pattern(
         if pattern[0].startswith("*") and len(group) == 2:
             continue  # two names say more
         try:
-            if sorted(matched([pattern], outputs, inputs)) == sorted(group):
+            if sorted(match_pairs([pattern], outputs, inputs)) == sorted(group):
                 return [pattern]
         except BadInput:  # it also matches what is fed back to nothing
             continue

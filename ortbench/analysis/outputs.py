@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ortbench.core.eps import CPU_EP
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import join_words
 from ortbench.core.units import digits
 from ortbench.model.metrics import metric
 
@@ -185,5 +185,5 @@ def reasons_without_shape(outputs: Sequence[Tensor]) -> list[str]:
     for why, said in WHY.items():
         if names := [it["name"] for it in outputs if it.get("unshaped") == why]:
             more = [f"{len(names) - _MOST} more"] if len(names) > _MOST else []
-            found.append(f"{listed([*names[:_MOST], *more])} ({said})")
+            found.append(f"{join_words([*names[:_MOST], *more])} ({said})")
     return found

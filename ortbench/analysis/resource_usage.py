@@ -15,7 +15,7 @@ from ortbench.model.modes import (
     ENQUEUE,
     ENQUEUE_SHARE,
     LATENCY,
-    MEMORY_SIDES,
+    MEMORY_OWNERS,
     NO_SPIN,
     SPIN_SHARE,
     is_rate,
@@ -120,7 +120,7 @@ def what_helps(result: Result, case: Case) -> str:
 # Memory
 
 
-DEVICE, HOST = MEMORY_SIDES
+DEVICE, HOST = MEMORY_OWNERS
 KEY = "memory"  # of a case, of which it is known
 
 

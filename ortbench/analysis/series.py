@@ -153,7 +153,7 @@ EVERYTHING = Selection()
 def is_of(name: MetricName, point: Mapping[str, AxisValue]) -> bool:
     """Whether a metric is of a point: throughput only of a rate that is named, since it is what the load asked for."""
     asked_for = name.metric == "throughput" and RATE.name in point
-    return name.fits(point) and (not asked_for or RATE.name in dict(name.point))
+    return name.matches_point(point) and (not asked_for or RATE.name in dict(name.point))
 
 
 def value_of(case: Case, figure: Figure) -> float | None:
@@ -235,10 +235,10 @@ def what_lacks(metric: MetricName, results: Sequence[Result]) -> str:
         modes = set.intersection(*({it.mode for it in own} for own in of_modes))
         return f"{metric.mode} was not measured in {both} results; there are {_listed(it for it in ALL_MODES if it in modes)}"
     points = [dict.fromkeys(tuple(it.point.items()) for it in own) for own in cases]
-    if metric.point and not any(metric.fits(dict(it)) for it in set.intersection(*map(set, points))):
+    if metric.point and not any(metric.matches_point(dict(it)) for it in set.intersection(*map(set, points))):
         shared = (point_text(it) for it in points[0] if it and all(it in own for own in points))
         return f"no such point was measured in {both}; there are {_listed(shared)}"
-    keys = [dict.fromkeys(key for it in own if metric.fits(it.point) for key in it.metrics) for own in cases]
+    keys = [dict.fromkeys(key for it in own if metric.matches_point(it.point) for key in it.metrics) for own in cases]
     there = [key for key in keys[0] if all(key in own for own in keys)]
     family, dot, _ = metric.metric.partition(".")
     if dot and family in FAMILIES:

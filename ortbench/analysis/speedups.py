@@ -222,7 +222,7 @@ def stays_in_place(result: Result) -> bool:
 def needs(result: Result) -> str:
     """What has to hold for the modes that keep tensors on the device."""
     kind = kind_of(result.kind)
-    return kind.in_place_needs if stays_in_place(result) else kind.on_device_needs
+    return kind.on_host_needs if stays_in_place(result) else kind.on_device_needs
 
 
 def takes(result: Result) -> str:

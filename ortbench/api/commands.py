@@ -13,18 +13,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ortbench.analysis.naming import called
-from ortbench.api.given import command_line, given_of, in_python, lend_files, options_for
-from ortbench.api.memory_inputs import Lent
+from ortbench.api.calls import AnyPath, Interrupted, Model, Tell, check_saved, measuring, with_options
 from ortbench.api.results import Comparison, Result, Saved, read
-from ortbench.api.running import Interrupted, Model, Place, Tell, measuring, saved
-from ortbench.api.signatures import takes
+from ortbench.api.values import Lent, command_line, given_of, in_python, lend_files, options_for
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.core.features import plan_function, record_of
 from ortbench.model.result import Result as StoredResult
-from ortbench.plan.compare_options import compared_of
 from ortbench.plan.options import RawOptions
 from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import run_of
+from ortbench.plan.plan_builder import compared_of, run_of
 
 Measured = TypeVar("Measured", bound=Saved)
 
@@ -39,7 +36,7 @@ class Call:
     out: Path | None  # where what is measured is to be saved; None for nowhere
     lent: Lent  # what was given in memory
 
-    def called(self, plan: Plan) -> Plan:
+    def name_model(self, plan: Plan) -> Plan:
         """A plan whose results call a model from memory by a name, not by its file."""
         return replace(plan, called=self.lent.called.get(plan.model))
 
@@ -53,8 +50,8 @@ def read_call(command: str, named: Mapping[str, Any], *positional: str, model: A
         try:
             path = "" if model is None else lent.model(model, "model")
             given, typed = given_of(options, lend_files(options, named, lent))
-            shown = {flag: lent.shown(value) for flag, value in typed.items()}
-            words = [*positional, *filter(None, [lent.shown(path)])]
+            shown = {flag: lent.display(value) for flag, value in typed.items()}
+            words = [*positional, *filter(None, [lent.display(path)])]
             yield Call(given, command_line(command, words, shown), path, given.get("out"), lent)
         except BadInput as error:
             raise in_python(error, options) from None
@@ -62,7 +59,7 @@ def read_call(command: str, named: Mapping[str, Any], *positional: str, model: A
             raise BenchmarkFailed(str(error)) from None
 
 
-@takes
+@with_options
 def run(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
     """Measure a model in its I/O modes: what the copies cost.
 
@@ -83,7 +80,7 @@ def __getattr__(name: str) -> Callable[..., Result]:
 
     measure.__name__ = measure.__qualname__ = name
     measure.__doc__ = f"{record.sentence}\n\nReturns:\n    {record.returns}"
-    return takes(measure)
+    return with_options(measure)
 
 
 def measure_model(
@@ -95,11 +92,11 @@ def measure_model(
 
 def measure_plan(plan: Plan, call: Call, tell: Tell | None) -> Result:
     """Measure one plan, which the call is for."""
-    from ortbench.jobs.run import measured
+    from ortbench.jobs.run import measure_plans
 
     check(plan)
     with measuring(tell) as observer, until_interrupted():
-        launched = measured([call.called(plan)], call.out, call.given, observer=observer)
+        launched = measure_plans([call.name_model(plan)], call.out, call.given, observer=observer)
         if launched.not_opened:
             raise launched.not_opened[0][1]
         result = Result.wrap(launched.result, launched.folder, *(samples() for samples in launched.samples))
@@ -110,7 +107,7 @@ def whole(found: Measured, interrupted: bool) -> Measured:
     """What was measured, where nothing cut it off (`Interrupted`) and all of it was saved that was to be (`NotSaved`)."""
     if interrupted:
         raise Interrupted([found])
-    saved(found)
+    check_saved(found)
     return found
 
 
@@ -125,8 +122,8 @@ def until_interrupted() -> Iterator[None]:
         raise Interrupted from None
 
 
-@takes
-def compare(results: Sequence[Result | StoredResult | Place] | Place, **options: Any) -> Comparison:
+@with_options
+def compare(results: Sequence[Result | StoredResult | AnyPath] | AnyPath, **options: Any) -> Comparison:
     """Compare results: which differences are real.
 
     Args:
@@ -138,22 +135,22 @@ def compare(results: Sequence[Result | StoredResult | Place] | Place, **options:
     Raises:
         BadInput, NotComparable: as their own docstrings say.
     """
-    from ortbench.jobs.compare import compare_results, explained, refuse_not_shown, results_at
+    from ortbench.jobs.compare import compare_results, explain, refuse_not_shown, results_at
 
     if isinstance(results, (str, os.PathLike)):
         results = [results]
     loaded: list[Result] = []
-    for it in results:
-        found = [it] if isinstance(it, StoredResult) else map(read, results_at([Path(it)]))
+    for result in results:
+        found = [result] if isinstance(result, StoredResult) else map(read, results_at([Path(result)]))
         loaded += [one if isinstance(one, Result) else Result.wrap(one) for one in found]
     if len(loaded) < 2:
         raise BadInput(f"compare needs at least two results, and {len(loaded)} was given")
     with read_call("compare", options) as call:
         only = compared_of(call.given)
         # What lies nowhere goes by its number where nothing else tells it apart.
-        places = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
-        names = called(loaded, places)
-        why = explained(call.given, loaded, only)
+        paths = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
+        names = called(loaded, paths)
+        why = explain(call.given, loaded, only)
         compared = compare_results(loaded, names, only, "force" in call.given, why)
         refuse_not_shown([loaded], only)
         return Comparison(loaded, names, compared.records, compared.findings, compared.report, why)

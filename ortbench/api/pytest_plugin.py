@@ -77,8 +77,8 @@ def measure_alone(call: Callable[[], Given]) -> Given:
 def _alone() -> Iterator[None]:
     """Inside the block no other test of this user measures: those of pytest-xdist run in processes of their own."""
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
-    place = Path(tempfile.gettempdir(), f"ortbench-pytest-{user}.lock")
-    handle = os.open(place, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    file = Path(tempfile.gettempdir(), f"ortbench-pytest-{user}.lock")
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         _lock(handle)
         yield

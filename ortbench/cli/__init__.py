@@ -7,8 +7,10 @@ This module knows the commands and loads none, so that `ortbench.__main__` can s
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from shutil import get_terminal_size
+from textwrap import wrap
 
 from ortbench.core import features
 from ortbench.core.features import COMPARE, EXPORT, MEASURE, Command
@@ -47,8 +49,8 @@ def commands() -> dict[str, Command]:
     of_features = {
         name: it._replace(module=it.module or f"{__name__}.measure") for name, it in features.commands().items()
     }
-    by_place = sorted((own | of_features).items(), key=lambda it: (features.GROUPS.index(it[1].group), it[1].place))
-    return dict(by_place)
+    in_order = sorted((own | of_features).items(), key=lambda it: (features.GROUPS.index(it[1].group), it[1].order))
+    return dict(in_order)
 
 
 _WAIT_FOR_A_WORKER = {"run", "sweep", "start", "soak"}
@@ -70,3 +72,27 @@ def with_default_command(typed: Sequence[str]) -> list[str]:
 def needs_worker(words: Sequence[str]) -> bool:
     """Whether a command, spelled out, will wait for a worker of this very environment."""
     return words[0] in _WAIT_FOR_A_WORKER and not _WITHOUT_ONE & {word.partition("=")[0] for word in words}
+
+
+def print_overview() -> int:
+    """Print `ortbench --help`, the commands in their groups, as wide as the terminal; the exit code."""
+    width = max(min(get_terminal_size().columns, WIDEST), 50) - 2
+    lines = ["Usage: ortbench COMMAND [OPTIONS] [ARGUMENTS]", "", *_wrap(ABOUT, width)]
+    for group in features.GROUPS:
+        of_group = {name: it.sentence for name, it in commands().items() if it.group == group}
+        lines += ["", f"{group}:", *_list(of_group, commands(), width)]
+    lines += ["", "Options:", *_list(OWN, OWN, width), "", *_wrap(BEGIN, width)]
+    print("\n".join(lines))
+    return 0
+
+
+def _wrap(text: str, width: int, first: str = "  ", rest: str = "  ") -> list[str]:
+    return wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def _list(texts: Mapping[str, str], aligned: Mapping[str, object], width: int) -> list[str]:
+    """A list of names and texts, which begin below each other, also in other lists whose names are `aligned` with them."""
+    column = max(map(len, aligned))
+    return [
+        line for name, text in texts.items() for line in _wrap(text, width, f"  {name:{column}}  ", " " * (column + 4))
+    ]

@@ -11,10 +11,9 @@ import typer
 
 from ortbench.cli.options import Model, ModelOrFolder, command_line, refuse_json
 from ortbench.core.features import plan_function, record_of
-from ortbench.plan.compare_options import compared_of
 from ortbench.plan.options import RawOptions, build
 from ortbench.plan.plan import OutputOptions, Plan, check
-from ortbench.plan.plan_builder import plan_configurations, run_of
+from ortbench.plan.plan_builder import compared_of, plan_configurations, run_of
 
 
 def run(given: RawOptions, model: Model) -> None:

@@ -69,9 +69,9 @@ def function_of(name: str) -> Callable[..., None]:
 
     hints = get_type_hints(function, include_extras=True)
     own = [
-        it.replace(annotation=hints[it.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for it in inspect.signature(function).parameters.values()
-        if it.name != GIVEN
+        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name != GIVEN
     ]
     parameters = [*own, *(_parameter(parameter, it) for parameter, it in options.items()), _HELP_ALL]
     command.__name__, command.__doc__ = name, f"{commands()[name].sentence}\n\n{inspect.getdoc(function)}"

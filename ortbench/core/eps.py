@@ -131,7 +131,7 @@ class EpPackage(NamedTuple):
     def mentions(self, word: str) -> bool:
         """Whether its source or a library of it has a word, which `key` has spelt."""
         files = (*([] if self.source is None else [self.source]), *self.libraries)
-        return any(_holds(file, word.encode()) for file in files)
+        return any(_contains(file, word.encode()) for file in files)
 
 
 def key(name: str) -> str:
@@ -157,8 +157,8 @@ def by_name(path: tuple[str, ...] | None = None) -> tuple[EpPackage, ...]:
             source = folder / name if name.endswith(".py") else folder / name / "__init__.py"
             if module.isidentifier() and module not in found and source.is_file():
                 text = _bytes(source)
-                it = EpPackage(module, *_distribution_with(module, infos), source, (), _registered_as(text))
-                found[module] = it if b"get_library_path" in text else None  # another one of ONNX Runtime's family
+                package = EpPackage(module, *_distribution_with(module, infos), source, (), _registered_as(text))
+                found[module] = package if b"get_library_path" in text else None  # another one of ONNX Runtime's family
     return tuple(it for it in found.values() if it is not None)
 
 
@@ -171,7 +171,7 @@ def _distribution_with(module: str, infos: Iterable[Path]) -> tuple[str, str]:
     for info in infos:
         listed = b"\n".join(_bytes(info / name) for name in ("RECORD", "top_level.txt"))
         if re.search(rb"^%b(?:/|\.py,|\s*$)" % module.encode(), listed, re.MULTILINE):
-            return _called(info)
+            return _name_and_version(info)
     return module, ""
 
 
@@ -215,12 +215,12 @@ def _of_distribution(info: Path) -> Iterator[EpPackage]:
     for folder in telling:
         own = tuple(base / file for file in exporting if file.startswith(f"{folder}/"))
         source = base / folder / "__init__.py"
-        yield EpPackage(folder.replace("/", "."), *_called(info), source, own, _registered_as(_bytes(source)))
+        yield EpPackage(folder.replace("/", "."), *_name_and_version(info), source, own, _registered_as(_bytes(source)))
     if not telling:
         for file in exporting:
             top = next((it for it in _folders_around(file) if it in packages), "")
             told = _registered_as(_bytes(base / top / "__init__.py")) if top else ""
-            yield EpPackage(top.replace("/", "."), *_called(info), None, (base / file,), told)
+            yield EpPackage(top.replace("/", "."), *_name_and_version(info), None, (base / file,), told)
 
 
 def _files(info: Path) -> tuple[Path, list[str]]:
@@ -237,7 +237,7 @@ def _files(info: Path) -> tuple[Path, list[str]]:
         if not any(ending in record for ending in (b".so", b".dll", b".dylib")):
             return info.parent, []  # as most are
         return info.parent, [os.fsdecode(file) for file in _RECORDED.findall(record)]
-    modules = os.fsdecode(_bytes(info / "top_level.txt")).split() or [key(_called(info)[0])]
+    modules = os.fsdecode(_bytes(info / "top_level.txt")).split() or [key(_name_and_version(info)[0])]
     for root in roots:
         found = [path for module in modules for path in (root / module).rglob("*")]
         if found:
@@ -283,7 +283,7 @@ def _folders_around(file: str) -> list[str]:
     return ["/".join(parts[: number + 1]) for number in range(len(parts))]
 
 
-def _called(info: Path) -> tuple[str, str]:
+def _name_and_version(info: Path) -> tuple[str, str]:
     """Name and version of a distribution, by the name of the folder with what pip knows of it."""
     name, _, version = info.stem.partition("-")
     return name.replace("_", "-"), version.partition("-")[0]
@@ -301,7 +301,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return []
 
 
-def _holds(file: Path, word: bytes) -> bool:
+def _contains(file: Path, word: bytes) -> bool:
     """Whether a file has a word in any spelling; libraries can be large, so it is read in pieces."""
     before = b""
     with suppress(OSError), file.open("rb") as content:
@@ -333,7 +333,7 @@ _BUNDLED = {
 
 def installed_eps(path: tuple[str, ...] | None = None) -> list[str]:
     """Short names of EPs, and the packages of plugin EPs of this Python, or in some folders, that have none."""
-    capi = next((it for folder in _folders(path) if (it := folder / "onnxruntime" / "capi").is_dir()), None)
+    capi = next((inner for folder in _folders(path) if (inner := folder / "onnxruntime" / "capi").is_dir()), None)
     bundled = [] if capi is None else [name for name, pattern in _BUNDLED.items() if any(capi.glob(pattern))]
     plugins = sorted(it.distribution.replace("_", "-") for it in everywhere(path))
     short = {PACKAGES[ep]: name for name, ep in SHORT_NAMES.items() if ep in PACKAGES}

@@ -42,7 +42,7 @@ def names_in(text: str) -> set[str] | None:
     try:
         if len(text) > _LONGEST:
             return None
-        tree, odd = _parsed(text)
+        tree, odd = _parse(text)
         parts = list(ast.walk(tree))
     except (SyntaxError, ValueError):
         return None
@@ -51,17 +51,17 @@ def names_in(text: str) -> set[str] | None:
     return {odd.get(node.id, node.id) for node in parts if isinstance(node, ast.Name)}
 
 
-def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:
+def _parse(text: str) -> tuple[ast.expr, dict[str, str]]:
     """An expression, and the names that are no identifiers by what stands for them in it."""
     odd: dict[str, str] = {}
 
-    def put(found: re.Match[str]) -> str:
+    def replace_name(found: re.Match[str]) -> str:
         if found[0].isidentifier():
             return found[0]
         odd[name := f"_odd{len(odd)}"] = found[0]
         return name
 
-    return ast.parse(_NAME.sub(put, text.strip()), mode="eval").body, odd
+    return ast.parse(_NAME.sub(replace_name, text.strip()), mode="eval").body, odd
 
 
 def value_of(text: str, known: Mapping[str, Any], option: str) -> Any:
@@ -71,7 +71,7 @@ def value_of(text: str, known: Mapping[str, Any], option: str) -> Any:
     computer holds.
     """
     try:
-        tree, odd = _parsed(text)
+        tree, odd = _parse(text)
         return _value(tree, {**known, **{name: known[meant] for name, meant in odd.items()}})
     except KeyError as error:
         names = ", ".join(sorted(known)) or "nothing"
@@ -96,7 +96,7 @@ def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
 # Patterns of names
 
 
-def matched(
+def match_pairs(
     feedback: Sequence[tuple[str, str]], outputs: Sequence[str], inputs: Sequence[str]
 ) -> list[tuple[str, str]]:
     """The pairs of names that patterns (see `Steps`) stand for, in the order of the outputs.
@@ -108,7 +108,7 @@ def matched(
     known = set(inputs)
     for out, into in feedback:
         where = f"--feedback {out}={into}"
-        found = expanded(out, into, outputs)
+        found = expand_pattern(out, into, outputs)
         if not found:
             raise BadInput(f"{where}: the model has no such output{nearest(out, outputs)}", "--feedback")
         for name, wanted in found:
@@ -123,14 +123,14 @@ def matched(
     return [(name, pairs[name]) for name in outputs if name in pairs]
 
 
-def expanded(out: str, into: str, outputs: Sequence[str]) -> list[tuple[str, str]]:
+def expand_pattern(out: str, into: str, outputs: Sequence[str]) -> list[tuple[str, str]]:
     """The outputs that a pattern stands for, each with what the other pattern then is: a ``*`` of both stands for the
     same text."""
     pattern = re.compile("(.*)".join(map(re.escape, out.split("*"))))
-    return [(name, _filled(into, match.groups())) for name in outputs if (match := pattern.fullmatch(name))]
+    return [(name, _fill_pattern(into, match.groups())) for name in outputs if (match := pattern.fullmatch(name))]
 
 
-def _filled(pattern: str, parts: Sequence[str]) -> str:
+def _fill_pattern(pattern: str, parts: Sequence[str]) -> str:
     """A pattern with its stars replaced by what those of the other one stand for."""
     first, *rest = pattern.split("*")
     return first + "".join(part + piece for part, piece in zip(parts, rest, strict=True))

@@ -23,7 +23,7 @@ GROUPS = (MEASURE, COMPARE, INSPECT, EXPORT)  # in which help and the README lis
 
 class Command(NamedTuple):
     group: str  # one of `GROUPS`
-    place: int  # in its group
+    order: int  # in its group
     sentence: str  # what it does, for help
     page: str  # of the documentation
     module: str = ""  # of the feature's folder, that has a function of the command's name; `cli` where nothing is said
@@ -47,7 +47,7 @@ class Writer(NamedTuple):
     gives the content, of an `ortbench.report.publication.Publication` and the path."""
 
     module: str  # of the feature's folder
-    place: int  # of the option in help
+    order: int  # of the option in help
     help: str
     commands: tuple[str, ...] = REPORTED
     common: tuple[str, ...] = ()  # of them, those whose ``--help`` shows it
@@ -66,7 +66,7 @@ class Pass(NamedTuple):
     a case lacks it."""
 
     key: str  # of what cases have of it, which heads its tables
-    place: int  # of the option in help
+    order: int  # of the option in help
     help: str
     text: str = ""  # what is said when it begins
     is_apart: bool = False  # a function with `_apart` behind the name goes on when the workers have ended
@@ -179,7 +179,9 @@ def plan_function(command: str) -> Callable[..., Any]:
 def requests() -> dict[str, str]:
     """The modules that answer requests to a worker, by request."""
     return {
-        request: module_of(name, it) for name, record in features().items() for request, it in record.requests.items()
+        request: module_of(name, module)
+        for name, record in features().items()
+        for request, module in record.requests.items()
     }
 
 
@@ -202,14 +204,14 @@ def writers() -> dict[str, Writer]:
         for name, record in features().items()
         for flag, writer in record.writers.items()
     ]
-    return dict(sorted(found, key=lambda it: it[1].place))
+    return dict(sorted(found, key=lambda it: it[1].order))
 
 
 @cache
 def passes() -> dict[str, tuple[str, Pass]]:
     """Those of all features, by option, with the feature's name."""
     found = [(option, (name, it)) for name, record in features().items() for option, it in record.passes.items()]
-    return dict(sorted(found, key=lambda it: it[1][1].place))
+    return dict(sorted(found, key=lambda it: it[1][1].order))
 
 
 def unread_result(kind: object) -> str | None:

@@ -19,21 +19,21 @@ from typing import Any
 
 from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, one_line, system_text
-from ortbench.core.safe_text import encoded
+from ortbench.core.safe_text import encode
 
 _SHORT = 50  # characters, that leave room in a name for what makes it one of its own
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file, text by `ortbench.core.safe_text.encoded`, by renaming a finished one into place; `OSError` where
+    """Write a file, text by `ortbench.core.safe_text.encode`, by renaming a finished one into place; `OSError` where
     that fails."""
     import tempfile  # brings OpenSSL's hashes and random numbers, which help and errors need not wait for
 
-    with signals.held():  # a program that ends in between would leave the unfinished file
+    with signals.hold_signals():  # a program that ends in between would leave the unfinished file
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name[:_SHORT], suffix=".tmp")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(encoded(content) if isinstance(content, str) else content)
+                file.write(encode(content) if isinstance(content, str) else content)
             os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a CI artefact from the step that uploads it
             os.replace(temporary, path)
         except BaseException:
@@ -160,10 +160,10 @@ def temporary_folder() -> Iterator[str]:
 
 
 @cache  # once in a process
-def _remove_left(place: Path) -> None:
+def _remove_left(parent: Path) -> None:
     import shutil
 
-    for folder in place.glob(f"{_TEMPORARY}*"):
+    for folder in parent.glob(f"{_TEMPORARY}*"):
         with suppress(OSError):  # it is in use, another user's or gone
             if time.time() - folder.lstat().st_mtime > _NEW_S:
                 with _lock(folder):

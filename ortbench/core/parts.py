@@ -1,6 +1,6 @@
 """The parts of files that ortbench writes: dataclasses, with dicts and lists in them, as data and as text.
 
-What reads them is `ortbench.model.door`, which knows msgspec; this knows nothing but Python.
+What reads them is `ortbench.model.file_reading`, which knows msgspec; this knows nothing but Python.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from os import urandom
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from ortbench.core.safe_text import visible
+
 SOMETIMES = {"sometimes": True}  # metadata of a field whose key files have only where its value is not the default
 INLINE = {"inline": True}  # metadata of a field that is a dict, whose keys stand among those of its part in files
+_SHOWN = 40  # characters of a value or a key in a message
 UNKNOWN = "_unknown_keys"  # the attribute of a part that was read, for the keys of the file that its type does not have
 
 
@@ -27,15 +30,33 @@ class OneOf:
     __slots__ = ()
 
 
+class Wrong(Exception):
+    """A value that a file cannot have; `path` leads to it."""
+
+    def __init__(self, why: str, *path: str | int) -> None:
+        super().__init__(why)
+        self.path = [*path]
+
+
+def value_text(value: Any) -> str:
+    """A value in a message: short, and with no character that cannot be seen."""
+    if isinstance(value, (list, dict)):
+        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
+    written = visible(json.dumps(value, ensure_ascii=False))
+    if len(written) <= _SHOWN:
+        return written
+    return written[: _SHOWN - 2] + ('…"' if isinstance(value, str) else "…")
+
+
 def keys_of(part: Any) -> dict[str, Any]:
     """What a dataclass has, by key, with the keys of its file that its type does not have."""
     unknown: dict[str, Any] = vars(part).get(UNKNOWN, {})
     known: dict[str, Any] = {}
-    for key, it in part.__dataclass_fields__.items():
+    for key, field in part.__dataclass_fields__.items():
         value = getattr(part, key)
-        if it.metadata == INLINE:
+        if field.metadata == INLINE:
             known |= value
-        elif it.metadata != SOMETIMES or value != it.default:
+        elif field.metadata != SOMETIMES or value != field.default:
             known[key] = value
     return known | unknown
 
@@ -64,20 +85,20 @@ def text(data: Any) -> str:
     return re.sub(rf'"{mark}(\d+)"', lambda match: folded[int(match[1])], indented) + "\n"
 
 
-def made(kind: Any, data: Any) -> Any:
+def typed_value(kind: Any, data: Any) -> Any:
     """The inverse of `dataclasses.asdict`, after JSON turned tuples into lists: a value of a type, by the hints of dataclasses."""
     origin, inner = get_origin(kind), [it for it in get_args(kind) if it not in (NoneType, Ellipsis)]
     if data is None:
         return None
     if origin in (Union, UnionType):
-        return data if inner[1:] else made(inner[0], data)
+        return data if inner[1:] else typed_value(inner[0], data)
     if origin is tuple:
-        return tuple(made(inner[at] if inner[1:] else inner[0], it) for at, it in enumerate(data))
+        return tuple(typed_value(inner[at] if inner[1:] else inner[0], it) for at, it in enumerate(data))
     if origin is dict:
-        return {key: made(inner[1], it) for key, it in data.items()}
+        return {key: typed_value(inner[1], it) for key, it in data.items()}
     if hasattr(kind, "__dataclass_fields__"):
         hints = get_type_hints(kind)
-        return kind(**{key: made(hints[key], it) for key, it in data.items()})
+        return kind(**{key: typed_value(hints[key], it) for key, it in data.items()})
     return kind(*data) if hasattr(kind, "_fields") else data
 
 

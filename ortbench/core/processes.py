@@ -37,7 +37,7 @@ def start_process(
     """Start a process in a session of its own, which no Ctrl-C reaches; `BenchmarkFailed`, of what it is `called`: the system
     does not. One that `ends_with_us` is killed by Linux, with those that it starts, when this process dies; it has no other input.
     """
-    with startable(called), signals.held():  # what started is known to be ended
+    with startable(called), signals.hold_signals():  # what started is known to be ended
         if not ends_with_us:
             return subprocess.Popen(line, start_new_session=True, **options)
         read, write = os.pipe()
@@ -69,7 +69,7 @@ def startable(called: str) -> Iterator[None]:
 def output_of(line: Sequence[str], timeout_s: float, **options: Any) -> subprocess.CompletedProcess[Any]:
     """Run a program to its end and take what it prints; `BenchmarkFailed`: it cannot be started, or takes longer."""
     try:
-        with startable(line[0]), signals.awaited():
+        with startable(line[0]), signals.stoppable_wait():
             return subprocess.run(
                 line,
                 capture_output=True,
@@ -107,7 +107,7 @@ class WorkerProcess:
         with startable(called):
             self.stderr = nameless_file()  # what it prints
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.stderr}
-        with signals.held():  # what started is known to be ended
+        with signals.hold_signals():  # what started is known to be ended
             self.popen = start_process(called, line or [sys.executable, SCRIPT], env=env, **pipes)
             signals.end_with_process(self.popen.kill)
 
@@ -115,7 +115,7 @@ class WorkerProcess:
         if self.popen.poll() is None:
             self.popen.kill()
         self.popen.wait()
-        signals.ended(self.popen.kill)
+        signals.unregister_end(self.popen.kill)
 
 
 def nameless_file() -> IO[bytes]:
@@ -222,8 +222,8 @@ def environment_name(path: str) -> str:
 def packages_of(path: str) -> list[str]:
     """Name and version of every package in an environment, as their folders say."""
     found = Path(interpreter_in(path)).absolute()
-    places = [it for root in found.parents[:2] for pattern in _SITES for it in root.glob(pattern)]
-    return sorted(info.stem.replace("-", " ", 1) for place in places for info in place.glob("*.dist-info"))
+    sites = [it for root in found.parents[:2] for pattern in _SITES for it in root.glob(pattern)]
+    return sorted(info.stem.replace("-", " ", 1) for site in sites for info in site.glob("*.dist-info"))
 
 
 def with_pip_of(text: str, python: str) -> str:

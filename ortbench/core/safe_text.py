@@ -52,7 +52,7 @@ def accept_all_characters() -> None:
             stream.reconfigure(errors=_ERRORS)
 
 
-def shown(text: str, stream: TextIO) -> str:
+def as_displayed(text: str, stream: TextIO) -> str:
     """A text as a stream will show it, on one line, so that it can be laid out as it will look."""
     encoding = stream.encoding or "utf-8"
     return visible(text).encode(encoding, _ERRORS).decode(encoding)
@@ -68,14 +68,14 @@ def visible(text: str) -> str:
     if _is_plain(text):
         return text
     text = re.sub(_SURROGATE, lambda found: f"\\u{ord(found[0]):04x}", re.sub(_BREAK, " ", text))
-    return _cut(re.sub(_INVISIBLE, _LOST, text))
+    return _shorten_words(re.sub(_INVISIBLE, _LOST, text))
 
 
 def visible_lines(text: str) -> str:
     """The same for a text of any number of lines; U+FFFD for half of a surrogate pair too."""
     if _is_plain(text):
         return text
-    return _cut(re.sub(_INVISIBLE, _LOST, text.replace("\r\n", "\n").replace("\r", "\n")))
+    return _shorten_words(re.sub(_INVISIBLE, _LOST, text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
 def _is_plain(text: str) -> bool:
@@ -83,16 +83,16 @@ def _is_plain(text: str) -> bool:
     return len(text) <= LONGEST and text.isascii() and text.isprintable()
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else re.sub(_LONG_WORD, lambda found: shortened(found[0]), text)
+def _shorten_words(text: str) -> str:
+    return text if len(text) <= LONGEST else re.sub(_LONG_WORD, lambda found: shorten(found[0]), text)
 
 
-def shortened(name: str) -> str:
+def shorten(name: str) -> str:
     """A name, or beginning and end of one that is thousands of characters long."""
     return name if len(name) <= LONGEST else f"{name[:_END]}…{name[-_END:]}"
 
 
-def listed(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Words in a row: ``a``, ``a and b``, ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
 
@@ -102,7 +102,7 @@ def first_of(words: Sequence[str], most: int, more: str = "more") -> str:
     return ", ".join(words[:most]) + (f" and {len(words) - most} {more}" if len(words) > most else "")
 
 
-def capitalized(text: str) -> str:
+def capitalize(text: str) -> str:
     """A text with a capital letter in front; the rest as it is."""
     return text[:1].upper() + text[1:]
 
@@ -117,7 +117,7 @@ def printable(text: str) -> str:
     return re.sub(_UNPRINTABLE, _LOST, text)
 
 
-def encoded(text: str) -> bytes:
+def encode(text: str) -> bytes:
     """A text in UTF-8, with escapes for what UTF-8 has not: bytes of a path that are not text, which are surrogates here.
 
     The escape is JSON's own (``\\udcff``), so that a reader of JSON gets the very path.

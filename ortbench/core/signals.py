@@ -4,8 +4,8 @@ One handler for all of them. What it does depends on what is at stake:
 
 - Before anything is measured the process ends there and then, and its workers with it: no exception, which an import
   or a library could swallow or turn into something else.
-- In `held` and after `defer_signals` (something is measured, or a file is half written) the signal is noted. `Stopped` is raised
-  once, and only where the program waits for a worker (`awaited`) or says that it can be stopped (`heed`); so nothing but
+- In `hold_signals` and after `defer_signals` (something is measured, or a file is half written) the signal is noted. `Stopped` is raised
+  once, and only where the program waits for a worker (`stoppable_wait`) or says that it can be stopped (`stop_if_asked`); so nothing but
   a wait is ever cut short. What comes later is noted only: the program is ending, and saves what there is.
 
 Whatever was noted decides the exit code: 128 + the signal's number, as a shell reports it.
@@ -54,7 +54,7 @@ def _handle(number: int, _: FrameType | None) -> None:
     if not _state.holding:
         _leave()
     if _state.awaiting:
-        heed()
+        stop_if_asked()
 
 
 def _leave() -> None:
@@ -73,7 +73,7 @@ def defer_signals() -> None:
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def hold_signals() -> Iterator[None]:
     """Inside the block a signal is noted only; at its end it has the effect that it would have had."""
     defer_signals()
     try:
@@ -85,17 +85,17 @@ def held() -> Iterator[None]:
 
 
 @contextmanager
-def awaited() -> Iterator[None]:
+def stoppable_wait() -> Iterator[None]:
     """A wait, which a signal ends: raises `Stopped` if one came, now or before."""
     _state.awaiting = True
     try:
-        heed()
+        stop_if_asked()
         yield
     finally:
         _state.awaiting = False
 
 
-def heed() -> None:
+def stop_if_asked() -> None:
     """Stop here (raises `Stopped`, once) if a signal came that was noted only."""
     if _state.signal is not None and not _state.raised:
         _state.raised = True
@@ -108,11 +108,11 @@ def exit_code() -> int | None:
 
 
 def end_with_process(end: Callable[[], None]) -> None:
-    """Have something called when the process ends at once. `ended` takes it back."""
+    """Have something called when the process ends at once. `unregister_end` takes it back."""
     _state.to_end.add(end)
 
 
-def ended(end: Callable[[], None]) -> None:
+def unregister_end(end: Callable[[], None]) -> None:
     """What was to be ended has."""
     _state.to_end.discard(end)
 

@@ -78,7 +78,7 @@ class Value(_Metric):
 if TYPE_CHECKING:
     Metric = Stats | Value
 else:
-    Metric = _Metric  # as the door reads it
+    Metric = _Metric  # as files are read
 
 
 def summarise(samples: Sequence[float] | Samples, block_sizes: Sequence[int] | None = None) -> Stats:
@@ -294,7 +294,7 @@ def figure_of(blocks: Taken, q: float | None = 0.5) -> float:
     """A quantile of all samples, linear between neighbours, or their `MEAN`; `ValueError` without any."""
     import numpy as np
 
-    every = _joined(list(blocks.values()))
+    every = _join(list(blocks.values()))
     if not every.size:
         raise ValueError("no samples")
     return float(every.mean()) if q is MEAN else quantile(np.sort(every), q)
@@ -332,8 +332,8 @@ class Rounds:
 
         if self._are_of_processes:
             return np.array([figure_of({it: blocks[it] for it in own}, q) for own in self._processes])
-        batches = [_joined([blocks[number] for number in batch]) for batch in self._batches]
-        drawn = _drawn(self._count)
+        batches = [_join([blocks[number] for number in batch]) for batch in self._batches]
+        drawn = _draw_counts(self._count)
         # Numbers of samples are whole, so that their sums are exact in any order.
         sizes = drawn @ np.array([it.size for it in batches], dtype=np.float64)
         if q is MEAN:
@@ -353,10 +353,10 @@ class Rounds:
             found: Floats = grid[np.minimum(first, last)]
             return found
 
-        place = q * (sizes - 1)
-        below = np.floor(place)
+        rank = q * (sizes - 1)
+        below = np.floor(rank)
         low = find_values(below)
-        return low + (place - below) * (find_values(np.minimum(below + 1, sizes - 1)) - low)
+        return low + (rank - below) * (find_values(np.minimum(below + 1, sizes - 1)) - low)
 
     def interval(self, figures: Floats, found: float) -> tuple[float, float]:
         """The 95 % interval by what resamples, or processes, have in place of the figure that was found."""
@@ -393,14 +393,14 @@ def student(of: Floats | Sequence[float], found: float, q: float = 0.975) -> tup
     return min(max(low, 0.0) if (figures >= 0).all() else low, found), max(high, found)
 
 
-def _joined(parts: Sequence[Sequence[float] | NDArray[np.int64] | Floats]) -> Floats:
+def _join(parts: Sequence[Sequence[float] | NDArray[np.int64] | Floats]) -> Floats:
     import numpy as np
 
     return np.concatenate([np.asarray(it, dtype=np.float64) for it in parts]) if parts else np.empty(0)
 
 
 @lru_cache(maxsize=8)
-def _drawn(count: int) -> Floats:
+def _draw_counts(count: int) -> Floats:
     """How often each of so many batches is drawn in each resample, shape (`RESAMPLES`, count)."""
     import numpy as np
 

@@ -46,9 +46,9 @@ def digits(value: float, most: int = 12, significant: int = 3) -> str:
     """A number with three `significant` digits: 0.00412, 0.123, 1.23, 12.3, 123, 1230; with so many decimals at most."""
     if value == 0:
         return "0"
-    places = significant - 1
-    places -= int(f"{value:.{places}e}".partition("e")[2])  # of the rounded number: 9.996 is 10.0
-    return f"{round(value, places) if places < 0 else value:.{min(max(0, places), most)}f}"
+    digits = significant - 1
+    digits -= int(f"{value:.{digits}e}".partition("e")[2])  # of the rounded number: 9.996 is 10.0
+    return f"{round(value, digits) if digits < 0 else value:.{min(max(0, digits), most)}f}"
 
 
 def time(ns: float, unit: float, significant: int = 3) -> str:

@@ -33,7 +33,7 @@ from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import LATENCY, SIZE, figure, metric
 from ortbench.model.modes import ALL_MODES, HOST_ACCESSIBLE, WHOLE_START, is_rate, mode_of
 from ortbench.model.result import Result
-from ortbench.model.settings import OF_SESSION, typed
+from ortbench.model.settings import OF_SESSION, setting_words
 from ortbench.plan.next_command import session_lines
 
 _NEAR = 1.05  # times as much as the least, up to which what sets less stands for it
@@ -194,7 +194,7 @@ def setting_facts(results: Sequence[Result], names: Sequence[str], found: Sequen
         if python:
             goals = [f"{it.what} in {it.mode}" if several else it.what for it in found if it.number == number]
             of: Values = {"configuration": names[number], "goals": [*dict.fromkeys(goals)]}
-            yield Fact("settings", "options", "", {**of, "options": shlex.join(typed(OF_SESSION, target))})
+            yield Fact("settings", "options", "", {**of, "options": shlex.join(setting_words(OF_SESSION, target))})
             yield Fact("settings", "python", "", {**of, "statements": python})
             yield Fact("settings", "cpp", "", {**of, "statements": cpp})
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ortbench.analysis.advice import Weight
 from ortbench.core import units
 from ortbench.core.features import features, part_of
-from ortbench.core.safe_text import first_of, listed, shortened
+from ortbench.core.safe_text import first_of, join_words, shorten
 from ortbench.core.units import request_rate
 from ortbench.facts.fact import Fact, Quantity
 
@@ -21,7 +21,7 @@ _MOST_NAMES = 3  # of a list that a sentence has
 _WHOLE: dict[str, Callable[[Sequence[str]], str]] = {
     "all": ", ".join,
     "apart": "; ".join,
-    "and": listed,
+    "and": join_words,
     "code": " ".join,
 }
 _DURATION = re.compile(r" --duration \S+")
@@ -76,8 +76,8 @@ class _Words(Formatter):
         if spec in _WHOLE:
             return _WHOLE[spec]([value] if isinstance(value, str) else value)
         if isinstance(value, str):
-            return f"{value} (if {self._needs})" if spec == "if" and self._needs else shortened(value)
-        return first_of([shortened(it) for it in value], _MOST_NAMES)
+            return f"{value} (if {self._needs})" if spec == "if" and self._needs else shorten(value)
+        return first_of([shorten(it) for it in value], _MOST_NAMES)
 
 
 def _figure(value: Quantity) -> str:

@@ -23,15 +23,15 @@ from ortbench.jobs.publishing import check_wanted, json_text, publish, write_fil
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Finding
-from ortbench.plan.compare_options import Compared
 from ortbench.plan.options import RawOptions
 from ortbench.plan.plan import OutputOptions
+from ortbench.plan.plan_builder import Compared
 from ortbench.report import comparison
 from ortbench.report.model import Block, Report
 from ortbench.report.publication import Part, Publication
 
 
-def compare(places: Sequence[Path], only: Compared, given: RawOptions, wanted: OutputOptions) -> None:
+def compare(given_paths: Sequence[Path], only: Compared, given: RawOptions, wanted: OutputOptions) -> None:
     """Compare results at places, show and write which differences are real, and what makes them where options ask for it.
 
     What is found in folders of several results is compared as far as it was measured on the same thing: two folders of
@@ -42,14 +42,14 @@ def compare(places: Sequence[Path], only: Compared, given: RawOptions, wanted: O
         BadInput: a file that is no result, or fewer than two of them.
     """
     check_wanted(wanted)
-    force, paths = "force" in given, results_at(places)
+    force, paths = "force" in given, results_at(given_paths)
     loaded = [load(path) for path in paths]
     if len(paths) < 2:
         raise BadInput(
             f"compare needs at least two results, and {paths[0]} is one: name another, or a folder of several"
         )
-    explanation = explained(given, loaded, only)
-    groups = [list(range(len(paths)))] if force or explanation or len(paths) == len(places) else _groups(loaded)
+    explanation = explain(given, loaded, only)
+    groups = [list(range(len(paths)))] if force or explanation or len(paths) == len(given_paths) else _groups(loaded)
     if not groups:
         remark_facts(loaded, called(loaded, paths), force)  # it says why they are not
     first = [group[0] for group in groups]
@@ -83,7 +83,7 @@ def _publication(
     )
 
 
-def explained(given: RawOptions, results: Sequence[Result], only: Compared) -> Explanation | None:
+def explain(given: RawOptions, results: Sequence[Result], only: Compared) -> Explanation | None:
     """What makes the difference of results, where options ask for it."""
     explain = next(features.hooks("explain_difference"), None)
     return explain(given, results, only.modes) if explain else None
@@ -146,19 +146,19 @@ def _groups(results: Sequence[Result]) -> list[list[int]]:
     return [group for group in groups if len(group) > 1]
 
 
-def report(places: Sequence[Path], wanted: OutputOptions) -> None:
+def report(given_paths: Sequence[Path], wanted: OutputOptions) -> None:
     """Write results in the forms that are wanted, by default in those for stored results: beside the result, in the folder of all, or
     here; print them where there is no such form. `BadInput` for a file that is no result, a folder without one, or a place that
     cannot be written."""
-    paths = results_at(places)
-    folder = Path() if len(places) > 1 else places[0] if is_folder(places[0]) else places[0].parent
+    paths = results_at(given_paths)
+    folder = Path() if len(given_paths) > 1 else given_paths[0] if is_folder(given_paths[0]) else given_paths[0].parent
     usual = {flag: str(folder / it.of_stored) for flag, it in features.writers().items() if it.of_stored}
     wanted = replace(wanted, files=wanted.files or usual)
     check_wanted(wanted)
     results = [load(path) for path in paths]
-    for place in write_files(_publication(results, paths), wanted, after_screen=True):
-        if place != "-":
-            print(visible(f"Saved in {place}"))
+    for written in write_files(_publication(results, paths), wanted, after_screen=True):
+        if written != "-":
+            print(visible(f"Saved in {written}"))
     for result, path in zip(results, paths, strict=True) if not wanted.files else ():
         from ortbench.report.screens.screen import screen
         from ortbench.report.terminal.print import print_report
@@ -166,26 +166,26 @@ def report(places: Sequence[Path], wanted: OutputOptions) -> None:
         print_report(screen(result, str(path.parent)))
 
 
-def results_at(places: Sequence[Path]) -> list[Path]:
+def results_at(paths: Sequence[Path]) -> list[Path]:
     """The result files at places: a file, the folder of a run, or one in which results lie, such as a suite's; those of a
     folder in the order of their names, numbers in them as numbers. `BadInput` for a folder without a result.
 
     Files with another suffix than ``.json``, as a shell's ``*`` names them too, are passed over beside others, and a line says so."""
-    others = [it for it in places if it.suffix.lower() not in ("", ".json") and kind_of(it) is Kind.FILE]
-    if others and len(others) < len(places):
+    others = [it for it in paths if it.suffix.lower() not in ("", ".json") and kind_of(it) is Kind.FILE]
+    if others and len(others) < len(paths):
         names = first_of([*dict.fromkeys(it.name for it in others)], _SHOWN)
         complain(f"{count(len(others), 'file')} passed over, as results are .json files: {names}")
-        places = [it for it in places if it not in others]
+        paths = [it for it in paths if it not in others]
     found = []
-    for place in places:
-        file = result_file(place)
-        if not is_folder(place) or kind_of(file) is not Kind.NOTHING:
+    for path in paths:
+        file = result_file(path)
+        if not is_folder(path) or kind_of(file) is not Kind.NOTHING:
             found.append(file)
             continue
-        check_readable(place, folders=True)
-        inside = sorted(place.rglob(file.name), key=lambda path: [natural(part) for part in path.parts])
+        check_readable(path, folders=True)
+        inside = sorted(path.rglob(file.name), key=lambda path: [natural(part) for part in path.parts])
         if not inside:
-            raise BadInput(f"{place}: there is no {file.name} in this folder, nor in those in it")
+            raise BadInput(f"{path}: there is no {file.name} in this folder, nor in those in it")
         found += inside
     return found
 

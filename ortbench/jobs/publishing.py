@@ -6,20 +6,43 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortbench.core import features, files, printed, safe_text
-from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
+from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.files import Kind, is_folder, kind_of, may
 from ortbench.core.safe_text import complain
 
 if TYPE_CHECKING:
-    from ortbench.jobs.measuring import Measured
     from ortbench.model.result import Result
+    from ortbench.model.timeline import Timeline
     from ortbench.plan.plan import OutputOptions
     from ortbench.report.model import Report
     from ortbench.report.publication import Publication
+
+
+@dataclass(frozen=True)
+class Measured:
+    results: list[Result]  # of the configurations that opened; of a sweep one
+    folders: list[Path]  # where each was saved; none where nothing is to be saved
+    interrupted: bool  # by Ctrl-C or its like, see `ortbench.core.signals`
+    names: list[str] = field(default_factory=list)  # of the configurations; none for one without a name of its own
+    not_opened: list[tuple[str, OrtbenchError]] = field(default_factory=list)  # and why
+    # Each with what it is called and whose it is: of a sweep those of the shapes that opened, as runs of their own, else those of
+    # the results, which are called nothing.
+    timelines: list[tuple[str, Result, Timeline]] = field(default_factory=list)
+    samples: list[Callable[[], Any]] = field(default_factory=list)  # give those that each result itself has not
+    model_files: list[files.ModelFiles] = field(default_factory=list)  # of the configurations
+
+    @property
+    def result(self) -> Result:
+        return self.results[0]
+
+    @property
+    def folder(self) -> Path | None:
+        return self.folders[0] if self.folders else None
 
 
 def publish(
@@ -179,7 +202,7 @@ def write_error(command: str, message: str) -> None:
     """Write that a command ended with an error before it came to anything, to the files that still await it."""
     for flag, path in [*_error_files.items()]:
         try:
-            check_place(path, f"--{flag}")
+            check_writable(path, f"--{flag}")
         except BadInput:  # there is no place to write it
             continue
         from ortbench.report.publication import Failure, Part, Publication
@@ -196,7 +219,7 @@ def write_error(command: str, message: str) -> None:
 def check_wanted(wanted: OutputOptions) -> None:
     """Refuse with `BadInput`, before anything is measured, what cannot be written or read at its end."""
     for flag, path in wanted.paths.items():
-        check_place(path, f"--{flag}")
+        check_writable(path, f"--{flag}")
         if path == "-" and flag in wanted.files and not features.writers()[flag].to_stdout:
             raise BadInput(f"--{flag} -: name a file")
     if len(wanted.on_stdout) > 1:
@@ -204,7 +227,7 @@ def check_wanted(wanted: OutputOptions) -> None:
         raise BadInput(f"--{first} and --{second} cannot both go to standard output")
 
 
-def check_place(path: str | None, option: str) -> None:
+def check_writable(path: str | None, option: str) -> None:
     """Refuse with `BadInput`, before anything is measured, a file that cannot be written at the end."""
     if path is None or path == "-":
         return
@@ -224,14 +247,14 @@ def write(path: str, content: str | bytes, option: str) -> bool:
     """
     if path == "-":
         sys.stdout.flush()
-        sys.stdout.buffer.write(safe_text.encoded(content) if isinstance(content, str) else content)
+        sys.stdout.buffer.write(safe_text.encode(content) if isinstance(content, str) else content)
         sys.stdout.flush()
         return True
-    place, name = Path(path), f"{option} {path}"
-    if not _is_special(place):
-        return files.write_or_note(place, content, name)
+    file, name = Path(path), f"{option} {path}"
+    if not _is_special(file):
+        return files.write_or_note(file, content, name)
     try:
-        place.write_bytes(safe_text.encoded(content) if isinstance(content, str) else content)
+        file.write_bytes(safe_text.encode(content) if isinstance(content, str) else content)
     except OSError as error:
         files.note(name, error)
         return False

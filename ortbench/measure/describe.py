@@ -19,13 +19,12 @@ from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.expressions import by_size
 from ortbench.core.features import part_of
 from ortbench.core.files import ModelFiles, note, write_atomically
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import join_words
 from ortbench.measure.gpus import known_card, moves_to_warn_of
-from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, CPU, MODES, mode_of
 from ortbench.model.protocol import Finished, Opened, Prepared
 from ortbench.model.result import UNSUPPORTED, Case, Result
-from ortbench.model.schema import CaseCheck, GpuReading, Machine, Target, Throttled
+from ortbench.model.schema import CaseCheck, GpuReading, Machine, Target, Throttled, is_on_nvidia
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import POLICIES
@@ -59,7 +58,9 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
         result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
         several = {name: found for name, found in dim_sizes(opened["inputs"]).items() if len(found) > 1}
         if several:
-            said = ", ".join(f"{name} is {listed(list(map(str, sorted(found))))}" for name, found in several.items())
+            said = ", ".join(
+                f"{name} is {join_words(list(map(str, sorted(found))))}" for name, found in several.items()
+            )
             result.warn("dims-of-several-sizes", f"dimensions of one name have several sizes: {said}")
     result.target = _target(plan, opened)
     if plan.measure_copies and not is_nvidia(opened["ep"]):

@@ -20,10 +20,9 @@ from ortbench.core import signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.core.processes import output_of, start_process
 from ortbench.measure.gpus import card_of, nvidia_gpus, opened_nvml
-from ortbench.model.hardware_names import NVIDIA, is_on_nvidia
 from ortbench.model.protocol import Memory
 from ortbench.model.result import Result
-from ortbench.model.schema import Machine, Node
+from ortbench.model.schema import NVIDIA, Machine, Node, is_on_nvidia
 
 _node: Node | None = None
 _commit: str | None = None

@@ -71,7 +71,7 @@ def _profile(configuration: Configuration, timeline: Timeline) -> None:
 def _show_profile(timeline: Timeline, answer: Recorded, of: str = "") -> None:
     runs = enumerate(answer["runs"], 1)
     timeline.profiled_runs += [Span(f"profiled run {number}{of}", *run) for number, run in runs]
-    timeline.nodes += [Node.of(event) for event in answer["nodes"]]
+    timeline.nodes += [Node.from_event(event) for event in answer["nodes"]]
 
 
 def measure_copies(configuration: Configuration, _: Tell) -> None:

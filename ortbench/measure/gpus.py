@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from ortbench.analysis.throttling import IDLE, THROTTLES, WATCHED, throttling_bits
 from ortbench.core.errors import Unsupported
-from ortbench.model.hardware_names import is_on_nvidia
-from ortbench.model.schema import Gpu, GpuReading, GpuState, Provider, Throttled
+from ortbench.model.schema import Gpu, GpuReading, GpuState, Provider, Throttled, is_on_nvidia
 
 _NVML = "libnvidia-ml.so.1"  # where the package looks for it too
 EVERY_S = 1.0  # a reading is kept, and whenever what holds a card back has changed

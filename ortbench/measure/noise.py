@@ -306,7 +306,7 @@ def _reading(before: Counters, after: Counters, on_gpu: int | None) -> NoiseRead
 def noise_for(seconds: float) -> MachineNoise | None:
     meter, source = Meter(), system()
     meter.look(now=True)
-    with signals.awaited():
+    with signals.stoppable_wait():
         source.rest(seconds)
     meter.look(now=True)
     return meter.noise_of(None)

@@ -215,7 +215,7 @@ class Client:
         while line is None:
             left_s = until - time.monotonic()
             try:
-                with signals.awaited():
+                with signals.stoppable_wait():
                     line = self._answers.get(timeout=max(0.0, min(_TELL_S, left_s)))
             except queue.Empty:
                 if left_s > _TELL_S:
@@ -283,7 +283,7 @@ def request_of(plan: Plan) -> dict[str, Any]:
     request = plan.worker_request()
     if plan.target.python is None:
         return request
-    for one, sent in plan.sent(request):
+    for one, sent in plan.models_of(request):
         if one.inputs.path is None:
             sent["inputs"]["index_sizes"] = _index_sizes(one.model, plan.timeout_s)
     return request

@@ -307,7 +307,7 @@ class Progress:
         self.tell_left()
 
     def tell_left(self) -> None:
-        self.observer.left(self.forecast.left_s())
+        self.observer.show_time_left(self.forecast.left_s())
 
     def tell_left_s(self, seconds: float) -> None:
         """The step that has begun still takes so long."""

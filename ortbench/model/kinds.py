@@ -43,7 +43,7 @@ class Kind(NamedTuple):
     # what its modes whose tensors stay on the device need, behind "if"; and whether what crosses the link all the same is counted in
     # each unit of work, so that they can replace the others wherever that is given
     on_device_needs: str = "tensors never cross the link between inferences"
-    in_place_needs: str = (  # the same where they are in host memory
+    on_host_needs: str = (  # the same where they are in host memory
         "the host writes no inputs and reads no outputs between inferences"
     )
     takes: str = "new inputs and outputs in each inference"  # what the other modes have, which can replace each other

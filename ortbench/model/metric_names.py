@@ -35,10 +35,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ortbench.core.errors import BadInput
+from ortbench.core.stats import SAMPLES_FOR, Stats
+from ortbench.core.units import duration
 from ortbench.model.kinds import axes
 from ortbench.model.metrics import FAMILIES, GATED, LATENCY, METRICS, NAME, Metric, metric
 from ortbench.model.modes import ALL_MODES
@@ -63,33 +65,33 @@ class MetricName(NamedTuple):
         key = self.metric
         family, dot, label = key.partition(".")
         if dot and key not in METRICS:
-            key = f"{family}.{_quoted(label)}"
-        place = BEST if self.best else ",".join(f"{_quoted(axis)}={_quoted_value(it)}" for axis, it in self.point)
-        return ".".join(filter(None, (self.mode, key, self.statistic))) + (f"@{place}" if place else "")
+            key = f"{family}.{_quote(label)}"
+        point = BEST if self.best else ",".join(f"{_quote(axis)}={_quoted_value(it)}" for axis, it in self.point)
+        return ".".join(filter(None, (self.mode, key, self.statistic))) + (f"@{point}" if point else "")
 
-    def fits(self, point: Mapping[str, AxisValue]) -> bool:
+    def matches_point(self, point: Mapping[str, AxisValue]) -> bool:
         return all(axis in point and point[axis] == value for axis, value in self.point)
 
 
 def parse_metric(text: str, option: str = "--metric") -> MetricName:
     """The metric that a text names; see the module; `BadInput`: it names none, or a part does not fit."""
     try:
-        what, *places = _split(text, "@")
-        if len(places) > 1:
+        what, *points = _split(text, "@")
+        if len(points) > 1:
             raise ValueError('it has more than one @; write a label that holds one in double quotes: "a@b"')
-        mode, found, statistic = _what(_split(what, "."))
-        best = bool(places) and places[0].strip() == BEST
+        mode, found, statistic = _parse_name(_split(what, "."))
+        best = bool(points) and points[0].strip() == BEST
         if best and found.key != OF_BEST:
             raise ValueError(
                 f"@{BEST} can be another point in each result, which only {OF_BEST} allows: {OF_BEST}@{BEST}"
             )
-        point = () if best or not places else _point(_split(places[0], ","))
+        point = () if best or not points else _point(_split(points[0], ","))
     except ValueError as error:
         raise BadInput(f"{option} {text!r}: {error}", option) from None
     return MetricName(mode, found.key, statistic, point, best)
 
 
-def _what(parts: Sequence[str]) -> tuple[str | None, Metric, str]:
+def _parse_name(parts: Sequence[str]) -> tuple[str | None, Metric, str]:
     """Mode, metric and statistic from the parts before the @."""
     rest = [part.strip() for part in parts]
     mode = rest.pop(0) if rest[0] in ALL_MODES else None
@@ -123,7 +125,7 @@ def _statistic(found: Metric, rest: Sequence[str]) -> str:
     key = found.key
     family, _, label = key.partition(".")
     if family in FAMILIES and not _is_statistic(rest[0]):
-        dotted = _quoted(".".join((label, rest[0])))
+        dotted = _quote(".".join((label, rest[0])))
         raise ValueError(f"{rest[0]!r} does not fit behind {key}; a name with a dot needs quotes: '{family}.{dotted}'")
     if not found.sampled:
         raise ValueError(f"{key} is one number and has no statistics, so {rest[0]!r} does not fit; write {key}")
@@ -157,13 +159,13 @@ def _nearest(word: str, names: Iterable[str]) -> list[str]:
     return get_close_matches(word, list(names), n=3)
 
 
-def _point(places: Sequence[str]) -> tuple[tuple[str, AxisValue], ...]:
+def _point(pairs: Sequence[str]) -> tuple[tuple[str, AxisValue], ...]:
     found: dict[str, AxisValue] = {}
-    for place in places:
-        axis, *values = _split(place, "=")
+    for pair in pairs:
+        axis, *values = _split(pair, "=")
         name = _label(axis)
         if not name or len(values) != 1 or not (text := _label(values[0])):
-            raise ValueError(f"@{place} names no point; write @AXIS=VALUE, such as @batch=8 or @rate=30")
+            raise ValueError(f"@{pair} names no point; write @AXIS=VALUE, such as @batch=8 or @rate=30")
         if name in found:
             raise ValueError(f"{name} has two values; write one")
         value = text if values[0].strip().startswith('"') else _number(text)
@@ -203,7 +205,7 @@ def _label(part: str) -> str:
     return part
 
 
-def _quoted(label: str) -> str:
+def _quote(label: str) -> str:
     plain = label and label == label.strip() and not set(label) & set('.,=@"')
     return label if plain else '"' + label.replace('"', '""') + '"'
 
@@ -211,7 +213,7 @@ def _quoted(label: str) -> str:
 def _quoted_value(value: AxisValue) -> str:
     if not isinstance(value, str):
         return repr(value)
-    return _quoted(value) if _number(value) == value else f'"{value}"'
+    return _quote(value) if _number(value) == value else f'"{value}"'
 
 
 def _number(text: str) -> AxisValue:
@@ -221,3 +223,68 @@ def _number(text: str) -> AxisValue:
         return int(text)
     value = float(text)
     return text if math.isinf(value) else int(value) if value % 1 == 0 and abs(value) < 1e15 else value
+
+
+# Service level objectives: the most that a statistic of a run's time may be, as ``p99=20ms``
+
+
+# The median has two names: that of the column, ``latency``, and that which loads have for it.
+FIELDS = {
+    LATENCY: "median", "p50": "median", "mean": "mean", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max",
+}  # fmt: skip
+SAMPLES_NEEDED: Mapping[str, int] = {"p90": 10, **SAMPLES_FOR}
+_UNITS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+
+
+class Slo(NamedTuple):
+    """The most that a statistic may be."""
+
+    statistic: str  # ``latency`` or ``p50`` (the median), ``mean``, ``p90``, ``p95``, ``p99`` or ``max``
+    limit_ns: int  # in ns
+
+    def value_ns(self, stats: Stats) -> int | None:
+        """The statistic, ns; None where there are too few samples for it."""
+        if stats.n < SAMPLES_NEEDED.get(self.statistic, 1):
+            return None
+        value: int = getattr(stats, FIELDS[self.statistic])
+        return value
+
+    @property
+    def is_median(self) -> bool:
+        """Whether it is of the median, which has an interval."""
+        return FIELDS[self.statistic] == FIELDS[LATENCY]
+
+    def __str__(self) -> str:
+        return f"{self.statistic} ≤ {duration(self.limit_ns)}"
+
+
+def parse_limits(text: str, option: str, statistics: Collection[str]) -> dict[str, int]:
+    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic, at least one; `BadInput` where it is not of that
+    form."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, limit = (it.strip() for it in part.partition("="))
+        if not equals:
+            raise BadInput(f"{option} {part.strip()!r}: write it as STAT=TIME, such as p99=20ms", option)
+        if name not in statistics:
+            reason = f"there is no such statistic; choose from {', '.join(statistics)}"
+            raise BadInput(f"{option} {name!r}: {reason}", option)
+        if name in found:
+            raise BadInput(f"{option} {name}: was given twice; give it once", option)
+        time = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(ns|us|µs|ms|s)", limit)
+        ns = float(time[1]) * _UNITS[time[2]] if time else 0.0
+        if not 1 <= ns < 1e15:
+            raise BadInput(f"{option} {name}={limit}: write a time above zero such as 20ms, 500us or 1s", option)
+        found[name] = round(ns)
+    return found
+
+
+_P50 = "p50"
+STATISTICS = (_P50, "mean", "p95", "p99", "max")  # of the latency at a point
+
+
+def parse_slo(text: str, option: str) -> dict[str, int]:
+    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic; ``latency`` is the median, as of a sweep; `BadInput`: no statistic,
+    or no time."""
+    found = parse_limits(text, option, (LATENCY, *STATISTICS))
+    return {_P50 if name == LATENCY else name: limit for name, limit in found.items()}

@@ -58,7 +58,7 @@ def _per_1000(show: Callable[[float], str], value: float) -> str:
     return f"{show(value)}/1,000 inf"
 
 
-def _fixed(value: float, decimals: int) -> str:
+def _decimal(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}"
 
 
@@ -88,13 +88,13 @@ GROWTH = Unit("B/1000 inf", "_bytes_per_1000", "growth", partial(_per_1000, unit
 COUNTED_GROWTH = Unit("1/1000 inf", "_per_1000", "growth", partial(_per_1000, units.digits), least=0.01)
 SHARE = Unit("1", "", "share", lambda value: f"{units.digits(value * 100)}%")
 RATIO = Unit("1", "", "ratio", units.times)
-SIMILARITY = Unit("1", "", "similarity", partial(_fixed, decimals=5))
+SIMILARITY = Unit("1", "", "similarity", partial(_decimal, decimals=5))
 INDEX = Unit("1", "", "index", units.digits)
 NUMBER = Unit("1", "", "value", _small)
 COUNT = Unit("1", "", "count", units.digits, least=0.01)
 FAULTS = COUNT._replace(least=10)  # of 4 kB pages, which take an inference some µs
 CORES = Unit("cores", "_cores", "cores", units.digits, "cores")
-CLOCK = Unit("MHz", "_mhz", "clock", partial(_fixed, decimals=0), "MHz")
+CLOCK = Unit("MHz", "_mhz", "clock", partial(_decimal, decimals=0), "MHz")
 DECIBEL = Unit("dB", "_db", "sqnr", lambda value: f"{value:.{0 if abs(value) >= 99.95 else 1}f}", "dB")
 PLAIN = Unit("", "", "value", units.digits)
 
@@ -426,12 +426,14 @@ def metric(key: str) -> Metric:
     return family._replace(key=key, title=family.title.replace(NAME, name))
 
 
-_PLACES = {key: place for place, key in enumerate(METRICS)}
+_POSITIONS = {key: number for number, key in enumerate(METRICS)}
 
 
 def in_order(keys: Iterable[str]) -> list[str]:
     """Keys in the order of the catalogue; members of a family as they come, those that are not known last."""
-    return sorted(keys, key=lambda key: _PLACES.get(key, _PLACES.get(f"{key.partition('.')[0]}.{NAME}", len(_PLACES))))
+    return sorted(
+        keys, key=lambda key: _POSITIONS.get(key, _POSITIONS.get(f"{key.partition('.')[0]}.{NAME}", len(_POSITIONS)))
+    )
 
 
 def known_or_plain(key: str) -> Metric:

@@ -71,7 +71,7 @@ D2H: Final = "d2h"
 DIRECTIONS: tuple[Direction, ...] = (H2D, D2H)
 ORDINARY = "ordinary"
 MEMORIES = (ORDINARY, HOST_ACCESSIBLE)
-MEMORY_SIDES = ("device", "host")
+MEMORY_OWNERS = ("device", "host")
 
 # What the latency of a mode is.
 PER_INFERENCE = "latency"  # of one inference

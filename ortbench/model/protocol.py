@@ -63,7 +63,7 @@ class Prepared(TypedDict):
     zero_copy: schema.ZeroCopy | None
     external: schema.External | None
     graph: schema.Graph | None
-    places: schema.Places
+    places: schema.TensorMemories
     pipeline: schema.Depth | None
     inferences_per_sample: int | None
     estimates_ns: dict[str, float | None]

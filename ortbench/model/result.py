@@ -94,7 +94,7 @@ class Case:
     block_medians: dict[str, list[int]] | None = None
     downsampled: schema.Downsampled | None = None
     left_out: schema.LeftOut | None = None
-    places: schema.Places | None = None
+    places: schema.TensorMemories | None = None
     sync: schema.CaseSync | None = None
     inferences_per_sample: int | None = None
     host: schema.HostTime | None = None

@@ -5,8 +5,12 @@ nanoseconds, sizes bytes. A key that is `NotRequired` is not in every file of th
 where there is something to say. What holds them together is `ortbench.model.result.Result`.
 """
 
+from __future__ import annotations
+
 import sys
 from typing import Literal, TypedDict
+
+from ortbench.core.eps import is_nvidia
 
 if sys.version_info >= (3, 11):  # noqa: UP036
     from typing import NotRequired as NotRequired
@@ -483,14 +487,14 @@ class CaseCheck(TypedDict):
     id: NotRequired[int]
 
 
-class Place(TypedDict):
+class LibraryMemory(TypedDict):
     """Another library, and where its memory is."""
 
     library: str
     place: str
 
 
-class TensorPlace(TypedDict):
+class TensorMemory(TypedDict):
     """An input or output as a mode has it: in which memory, and why there. ``usual``: that is the memory which the mode is
     about, the device's for device tensors."""
 
@@ -500,14 +504,14 @@ class TensorPlace(TypedDict):
     usual: bool
 
 
-class Places(TypedDict):
+class TensorMemories(TypedDict):
     """Where a mode has each input and output, in the model's order."""
 
-    inputs: list[TensorPlace]
-    outputs: list[TensorPlace]
+    inputs: list[TensorMemory]
+    outputs: list[TensorMemory]
 
 
-class External(Place):
+class External(LibraryMemory):
     """Of the worker: whether runs read the memory of another library."""
 
     verified: bool
@@ -827,3 +831,32 @@ Link = TypedDict(
         "shares": dict[str, dict[str, LinkShare]],  # by mode and direction
     },
 )
+
+
+# What hardware is called by its vendor
+
+
+NVIDIA = 0x10DE
+# Of those whose devices ONNX Runtime knows: `OrtDevice::VendorIds` in its include/onnxruntime/core/framework/ortdevice.h,
+# which are PCI's numbers but for Qualcomm's. NVIDIA's EP gives the number and leaves the name empty.
+_VENDORS = {
+    NVIDIA: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel", 0x13B5: "Arm", 0x1414: "Microsoft", 0x5143: "Qualcomm",
+    0x19E5: "Huawei",
+}  # fmt: skip
+
+
+def vendor_name(device: Device) -> str:
+    """The vendor as the device names it, else by its number; "" where neither is known."""
+    return device.get("vendor") or _VENDORS.get(device.get("vendor_id", 0), "")
+
+
+def kind(device: Device) -> str:
+    """Type and vendor, for example ``GPU NVIDIA``."""
+    return f"{device['type']} {vendor_name(device)}".rstrip()
+
+
+def is_on_nvidia(ep: Provider | EpOfSession) -> bool:
+    """Whether an EP's device is one of NVIDIA's GPUs; where the EP offers no EP device, by its name."""
+    device = ep["device"]
+    of_nvidia = device["vendor_id"] == NVIDIA if "vendor_id" in device else is_nvidia(ep["ep"])
+    return of_nvidia and device["type"] == "GPU"

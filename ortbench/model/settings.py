@@ -1,9 +1,14 @@
-"""The settings that results record, and what a difference in one is called. Their options are declared in `ortbench.plan`."""
+"""The settings that results record, what a difference in one is called, and lists of values, as ``--dim batch=1,8,32`` or ``--dim batch=1..32``: each is
+measured on its own. The options of settings are declared in `ortbench.plan`. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
+
+from ortbench.core.errors import BadInput
 
 
 class Setting(NamedTuple):
@@ -41,22 +46,119 @@ def words_of(option: str, value: Any) -> list[str]:
     return [f"--{option}", f"{value:g}" if isinstance(value, float) else str(value)]
 
 
-def typed(settings: Iterable[Setting], recorded: Mapping[str, Any]) -> list[str]:
+def setting_words(settings: Iterable[Setting], recorded: Mapping[str, Any]) -> list[str]:
     """The words that set on a command line what a result recorded of settings, those that are not the default."""
     words: list[str] = []
-    for it in settings:
-        value = recorded.get(it.key, it.default)
+    for setting in settings:
+        value = recorded.get(setting.key, setting.default)
         if isinstance(value, Mapping):
-            words += [word for key, item in value.items() for word in words_of(it.option, f"{key}={item}")]
+            words += [word for key, item in value.items() for word in words_of(setting.option, f"{key}={item}")]
         elif isinstance(value, list):
-            words += [word for item in value for word in words_of(it.option, item)]
-        elif value != it.default:
-            words += words_of(it.option, value)
+            words += [word for item in value for word in words_of(setting.option, item)]
+        elif value != setting.default:
+            words += words_of(setting.option, value)
     return words
 
 
-def changed(
+def setting_pairs(
     settings: Iterable[Setting], one: Mapping[str, Any], other: Mapping[str, Any]
 ) -> list[tuple[str, Any, Any]]:
     """The title of each setting, with what two results recorded of it."""
     return [(it.title, one.get(it.key, it.default), other.get(it.key, it.default)) for it in settings]
+
+
+# Lists of values
+
+
+class Several(tuple[Any, ...]):
+    """What was given as a list: values of an option or of an entry, each for a measurement of its own."""
+
+
+def split_lists(value: Any) -> list[Any]:
+    """An option's value for each measurement: those of a list, or every combination of the lists in a table's entries."""
+    if isinstance(value, Several):
+        return list(value)
+    if not isinstance(value, Mapping):
+        return [value]
+    lists = [it if isinstance(it, Several) else (it,) for it in value.values()]
+    return [dict(zip(value, one, strict=True)) for one in product(*lists)]
+
+
+class Listed(NamedTuple):
+    """How several values of an option are written."""
+
+    example: str  # a list, for the help; "" where the option is repeated instead
+    # gives the parts, from what a command line gives or, of a table, the text of an entry; takes what messages call it and the
+    # option's name too, and raises `BadInput` for what is no list
+    each: Callable[[Any, str, str], Sequence[Any]]
+    python: str = ""  # of a table, the type of an entry's value in Python, and how several are written there
+    in_python: str = ""
+
+
+def _each_word(given: Sequence[str], _: str, option: str) -> Sequence[str]:
+    for number, word in enumerate(given):
+        if word in given[:number]:
+            raise BadInput(f"{option} {word}: was given twice; give it once", option)
+    return given
+
+
+def _each_whole(given: str, said: str, option: str) -> list[int]:
+    found = []
+    for part in _parts(given, said, option):
+        try:
+            found.append(int(part))
+        except ValueError:
+            raise BadInput(f"{option} {part!r}: is not a whole number; several are written as 1,2", option) from None
+    return found
+
+
+_RANGE = re.compile(r"\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*")
+
+
+def _each_size(text: str, said: str, option: str) -> list[str]:
+    """The sizes of a list, also of ranges in it, such as ``4..64``, which stands for 4,8,16,32,64."""
+    parts: list[str] = []
+    for part in text.split(","):
+        found = _RANGE.fullmatch(part)
+        parts += [part] if found is None else _double(int(found[1]), int(found[2]), said, option)
+    return _parts(",".join(parts), said, option)
+
+
+def _double(low: int, high: int, said: str, option: str) -> list[str]:
+    """Both ends of a range, and between them what doubling the lower one gives; `BadInput`: it is empty, or begins with 0."""
+    if not 0 < low < high:
+        raise BadInput(f"{option} {said}: {low}..{high} is no range: write the smaller size first, above 0", option)
+    found = [low]
+    while found[-1] * 2 < high:
+        found.append(found[-1] * 2)
+    return [*map(str, found), str(high)]
+
+
+def _each_shape(text: str, said: str, option: str) -> list[str]:
+    parts = text.split(",")
+    # A comma may also stand for an x: 1,3,224,224 is one shape, and 1x3,8x3 cannot be.
+    is_list = len(parts) > 1 and all("x" in part for part in parts)
+    return _parts(text, said, option) if is_list else [text]
+
+
+def _parts(text: str, said: str, option: str) -> list[str]:
+    """The parts of a list, each once; `BadInput`: one is there twice, and would be measured against itself."""
+    parts = [part.strip() for part in text.split(",")]
+    for number, part in enumerate(parts):
+        if part in parts[:number]:
+            raise BadInput(f"{option} {said}: {part!r} is in the list twice", option)
+    return parts
+
+
+REPEATED = Listed("", _each_word)
+CHOICES = Listed("basic,all", _parts)
+WHOLES = Listed("1,2", _each_whole)
+SIZES = Listed(
+    "NAME=1,8 or 1..8", _each_size, "int | str | Sequence[int | str]", '{"name": [1, 8]} or {"name": "1..8"}'
+)
+SHAPES = Listed(
+    "NAME:1x3,8x3",
+    _each_shape,
+    "str | Sequence[int] | Sequence[Sequence[int] | str]",
+    '{"name": [[1, 3], [8, 3]]} or {"name": "1x3,8x3"}',
+)

@@ -88,7 +88,7 @@ class Node(NamedTuple):
     thread: int
 
     @classmethod
-    def of(cls, event: NodeEvent) -> Node:
+    def from_event(cls, event: NodeEvent) -> Node:
         """From the fields of `ortbench.model.protocol.NodeEvent`."""
         recorded = event["args"]
         args = {

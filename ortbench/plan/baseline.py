@@ -10,29 +10,28 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.features import candidates
 from ortbench.core.processes import is_interpreter
-from ortbench.plan.compare_options import FORCE
 from ortbench.plan.option_types import MODEL, PATH, OptionType, or_default
 from ortbench.plan.options import (
     BASELINE,
     Option,
     RawOptions,
     baseline_option,
-    declared,
+    declared_options,
     new_option,
     options_of,
     owners_in_features,
 )
 from ortbench.plan.options import BASELINE_SET as SET
 from ortbench.plan.plan import PLAN, Loop, Plan, check_sizes
-from ortbench.plan.plan_builder import check_depth, library_apart
+from ortbench.plan.plan_builder import FORCE, check_depth, library_apart
 from ortbench.plan.target import Inputs, Target
 
-_EARLIER = PATH._replace(example='"folder of an earlier suite"', python="Result | StoredResult | Place")
+_EARLIER = PATH._replace(example='"folder of an earlier suite"', python="Result | StoredResult | AnyPath")
 _live = partial(new_option, panel=BASELINE, kind=PATH, commands=("gate",))
 BASELINE_MODEL = _live(
     "baseline-model", "MODEL", "Measure this model live, as the baseline.", kind=MODEL, common=("gate",)
 )
-_PYTHON = declared(Target)["python"]
+_PYTHON = declared_options(Target)["python"]
 BASELINE_PYTHON = _live(
     "baseline-python", "PATH", "Measure the baseline with this interpreter; '': ortbench's own.",
     kind=or_default(_PYTHON.kind, None),
@@ -80,9 +79,9 @@ def _set(given: Sequence[str], option: str) -> dict[str, Any]:
         key, equals, text = word.partition("=")
         if not equals:
             raise BadInput(f"{option} {word!r}: write it as KEY=VALUE, such as intra-op-threads=1", option)
-        it = setting(key, option)
-        if key in texts and not it.kind.repeatable:
-            raise BadInput(f"{it.name}: was given twice; give it once", option)
+        known = setting(key, option)
+        if key in texts and not known.kind.repeatable:
+            raise BadInput(f"{known.name}: was given twice; give it once", option)
         texts.setdefault(key, []).append(text)
     its = {key: twins()[key] for key in texts}
     return {it.flag: it.read(texts[key] if it.kind.repeatable else texts[key][0]) for key, it in its.items()}
@@ -129,13 +128,19 @@ def baseline_of(plan: Plan, given: RawOptions) -> Plan:
     default. Another EP starts without the candidate's EP options, device, library and engine cache. Raises `BadInput`
     for an option that cannot be or that says nothing, or an interpreter that is not there.
     """
-    for it in candidates():
-        if f"baseline-{it}" in given:
-            raise BadInput(f"--baseline-{it} is for a {it}: name the candidate's with --{it}", f"--baseline-{it}")
+    for kind in candidates():
+        if f"baseline-{kind}" in given:
+            raise BadInput(
+                f"--baseline-{kind} is for a {kind}: name the candidate's with --{kind}", f"--baseline-{kind}"
+            )
     given = library_apart(given, f"{SET}.")
     target: dict[str, Any] = {"optimized_model": None}  # which would be written by both
     if not {f"{SET}.ep", f"{SET}.ep-library"}.isdisjoint(given):
-        target |= {name: it.default for name, it in declared(Target).items() if it.rules.is_of_one_ep or name == "ep"}
+        target |= {
+            name: option.default
+            for name, option in declared_options(Target).items()
+            if option.rules.is_of_one_ep or name == "ep"
+        }
     target |= _changes(Target, given)
     target["python"] = baseline_python(plan, given)
     loop = _changes(Loop, given)
@@ -173,10 +178,10 @@ def baseline_python(plan: Plan, given: RawOptions) -> str | None:
 def _changes(owner: type, given: RawOptions) -> dict[str, Any]:
     """What a baseline has of its own of a dataclass's options, by its fields; `BadInput` for a value that cannot be."""
     changes = {}
-    for name, it in declared(owner).items():
-        own = twins().get(it.flag)
+    for name, option in declared_options(owner).items():
+        own = twins().get(option.flag)
         if own is not None and own.flag in given:
             changes[name] = value = given[own.flag]
-            if it.check is not None and value is not None:
-                it.check(value, own.name)
+            if option.check is not None and value is not None:
+                option.check(value, own.name)
     return changes

@@ -15,8 +15,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.expressions import named_dims, names_in
 from ortbench.core.features import record_of
 from ortbench.model.schema import Tensor
-from ortbench.model.settings import OF_SESSION
-from ortbench.plan.list_syntax import split_lists
+from ortbench.model.settings import OF_SESSION, split_lists
 from ortbench.plan.option_types import finite, is_library
 from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option, exclusions, options_for
 from ortbench.plan.plan_builder import MAX_CONFIGURATIONS
@@ -91,10 +90,10 @@ def next_command(done: CarriedOut, name: str, *changes: str, without: Collection
     them. Files that were written are left out, and so are options and entries (``range:x``) in `without`.
     """
     options = _options(name)
-    before, source, typed = _typed(done.command)
-    places, given = _read(typed, _options(source))
+    before, source, typed = _split_words(done.command)
+    positional, given = _read(typed, _options(source))
     _, changed = _read(changes, options)
-    is_same, is_known = source == name and bool(places), "ep" in _options(source)
+    is_same, is_known = source == name and bool(positional), "ep" in _options(source)
     given = [it for it in given if it.option.panel != WRITTEN and it.flag != _WRITES]
     if not is_same:
         given = [it for it in given if it.option.panel in _ELSEWHERE]
@@ -108,17 +107,17 @@ def next_command(done: CarriedOut, name: str, *changes: str, without: Collection
         if not is_known:
             given += _read([*done.loop, *_sizes(done.inputs), *_ranges(done.inputs)], _options("loop"))[1]
     given = [it for it in given if it.flag in options and not {it.flag, f"{it.flag}:{it.entry}"} & {*without}]
-    if (kept := _beside(given, changed, done.inputs)) is None:
+    if (kept := _keep(given, changed, done.inputs)) is None:
         return ""
-    place = places[0] if is_same else done.model
-    words = [*before, _PROGRAM, name, f"./{place}" if place.startswith("-") else place]
+    model = positional[0] if is_same else done.model
+    words = [*before, _PROGRAM, name, f"./{model}" if model.startswith("-") else model]
     words += [word for it in ([*kept, *changed] if is_same else [*changed, *kept]) for word in it.words]
     return " ".join([*(f"{key}={shlex.quote(text)}" for key, text in done.variables.items()), shlex.join(words)])
 
 
 def name_of(command: Sequence[str]) -> str:
     """The name of a command that was typed; empty where nobody typed one."""
-    _, name, words = _typed(command)
+    _, name, words = _split_words(command)
     return name if words else ""
 
 
@@ -128,7 +127,7 @@ def _options(command: str) -> dict[str, Option]:
     return {it.flag: it.for_command(command) for it in options_for(command)}
 
 
-def _typed(command: Sequence[str]) -> tuple[list[str], str, list[str]]:
+def _split_words(command: Sequence[str]) -> tuple[list[str], str, list[str]]:
     """What stands before the program in a command, the name of the command, and the words behind that."""
     try:
         words = [word for quoted in command for word in shlex.split(quoted)]
@@ -141,12 +140,12 @@ def _typed(command: Sequence[str]) -> tuple[list[str], str, list[str]]:
 
 def _read(words: Sequence[str], options: Mapping[str, Option]) -> tuple[list[str], list[_Given]]:
     """The words of a command that are no option's, and its options."""
-    places: list[str] = []
+    positional: list[str] = []
     given: list[_Given] = []
     left = iter(words)
     for word in left:
         if word == "--":
-            places += left
+            positional += left
         elif word.startswith("--"):
             flag, equals, text = word[2:].partition("=")
             off = "no-" if flag not in options and flag.removeprefix("no-") in options else ""
@@ -157,17 +156,17 @@ def _read(words: Sequence[str], options: Mapping[str, Option]) -> tuple[list[str
             text = text if equals else next(left, "")
             given += [] if option is None else [_Given(option, text)]
         elif not word.startswith("-"):
-            places.append(word)
-    return places, given
+            positional.append(word)
+    return positional, given
 
 
 def _configurations(given: Sequence[_Given]) -> int:
     """How many configurations there are, of lists and of options that are repeated."""
     repeated: dict[tuple[str, str], int] = {}
-    for it in given:
-        if it.option.lists is not None:
-            here = (it.flag, it.entry)
-            repeated[here] = repeated.get(here, 0) + it.several
+    for word in given:
+        if word.option.lists is not None:
+            here = (word.flag, word.entry)
+            repeated[here] = repeated.get(here, 0) + word.several
     return prod(repeated.values())
 
 
@@ -186,32 +185,32 @@ def _of_inputs(done: CarriedOut, given: Sequence[_Given], source: str, name: str
     options = _options(name)
     leaves_loop = source == "loop" and "feedback" not in options
     kept, lacking = list[_Given](), False
-    for it in given:
-        if it.option.panel == RUNS or (it.flag == "expect" and (source == "loop") != (name == "loop")):
+    for word in given:
+        if word.option.panel == RUNS or (word.flag == "expect" and (source == "loop") != (name == "loop")):
             continue
-        if it.flag == "input" and (
-            leaves_loop or it.flag not in options or not it.text.endswith(record_of(name).input_suffix)
+        if word.flag == "input" and (
+            leaves_loop or word.flag not in options or not word.text.endswith(record_of(name).input_suffix)
         ):
             lacking = True
             continue
-        one = it if it.several == 1 else _measured(it, done.inputs)
+        one = word if word.several == 1 else _size_of(word, done.inputs)
         if (
-            it.flag == "fill"
+            word.flag == "fill"
             and leaves_loop
             and "range" in options
-            and not math.isnan(finite(value := it.text.partition("=")[2]))
+            and not math.isnan(finite(value := word.text.partition("=")[2]))
         ):
-            one = _Given(options["range"], f"{it.entry}:{value},{value}")
+            one = _Given(options["range"], f"{word.entry}:{value},{value}")
         kept += [] if one is None else [one]
     return [*kept, *(_read([*_sizes(done.inputs)], _options("loop"))[1] if lacking else [])]
 
 
-def _measured(listed: _Given, inputs: Sequence[Tensor]) -> _Given | None:
+def _size_of(listed: _Given, inputs: Sequence[Tensor]) -> _Given | None:
     """Of a list of shapes or sizes the one that inputs were measured with; None where they do not say."""
-    for it in inputs:
-        if listed.flag == "shape" and it["name"] == listed.entry:
-            return listed._replace(text=f"{it['name']}:{'x'.join(map(str, it['shape'] or ()))}")
-        for dim, size in _dims(it):
+    for tensor in inputs:
+        if listed.flag == "shape" and tensor["name"] == listed.entry:
+            return listed._replace(text=f"{tensor['name']}:{'x'.join(map(str, tensor['shape'] or ()))}")
+        for dim, size in _dims(tensor):
             if listed.flag == "dim" and dim == listed.entry:
                 return listed._replace(text=f"{dim}={size}")
     return None
@@ -220,16 +219,16 @@ def _measured(listed: _Given, inputs: Sequence[Tensor]) -> _Given | None:
 def _sizes(inputs: Sequence[Tensor]) -> Iterator[str]:
     """The words that give inputs their sizes, those above 1: of dimensions, or of inputs where one name has several."""
     sizes: dict[str, int] = {}
-    for it in inputs:
-        if "tensors" in it:
-            yield from ("--sequence-tensors", f"{it['name']}={len(it['tensors'])}")
+    for tensor in inputs:
+        if "tensors" in tensor:
+            yield from ("--sequence-tensors", f"{tensor['name']}={len(tensor['tensors'])}")
             continue
-        shape = it["shape"] or ()
-        own = {(dim, size) for dim, size in _dims(it) if isinstance(dim, str)}
+        shape = tensor["shape"] or ()
+        own = {(dim, size) for dim, size in _dims(tensor) if isinstance(dim, str)}
         if 0 not in shape and len({*sizes.items(), *own}) > len({*sizes, *(dim for dim, _ in own)}):
-            yield from ("--shape", f"{it['name']}:{'x'.join(map(str, shape))}")
+            yield from ("--shape", f"{tensor['name']}:{'x'.join(map(str, shape))}")
         else:
-            sizes |= {dim: size for dim, size in _dims(it) if isinstance(dim, str)}
+            sizes |= {dim: size for dim, size in _dims(tensor) if isinstance(dim, str)}
     for dim, size in sizes.items():
         if size > 1 and names_in(dim) in (None, {dim}):  # else it is the sum that it is called
             yield from ("--dim", f"{dim}={size}")
@@ -242,12 +241,12 @@ def _dims(tensor: Tensor) -> Iterator[tuple[int | str, int]]:
 
 def _ranges(inputs: Sequence[Tensor]) -> Iterator[str]:
     """The words that give inputs the values that they had, but for those that floats have by themselves."""
-    for it in inputs:
-        if (ends := it.get("range")) and [*ends] != [0, 1]:
-            yield from ("--range", f"{it['name']}:{','.join(str(end).removesuffix('.0') for end in ends)}")
+    for tensor in inputs:
+        if (ends := tensor.get("range")) and [*ends] != [0, 1]:
+            yield from ("--range", f"{tensor['name']}:{','.join(str(end).removesuffix('.0') for end in ends)}")
 
 
-def _beside(given: Sequence[_Given], changed: Sequence[_Given], inputs: Sequence[Tensor]) -> list[_Given] | None:
+def _keep(given: Sequence[_Given], changed: Sequence[_Given], inputs: Sequence[Tensor]) -> list[_Given] | None:
     """What stands beside the changes: no entry that is given another value, and no option that they exclude; None where what says
     how inputs look leaves no room for them."""
     sizes = {it.entry for it in changed if it.flag == "dim"}
@@ -259,16 +258,16 @@ def _beside(given: Sequence[_Given], changed: Sequence[_Given], inputs: Sequence
     excluded = {other for flag in flags for other in excluding.get(flag, ())}
     kept = list[_Given]()
     shapes = {it["name"]: named_dims(it["name"], it["model_shape"]) for it in inputs}
-    for it in given:
-        dims = shapes.get(it.entry, ()) if it.flag == "shape" else ()
+    for word in given:
+        dims = shapes.get(word.entry, ()) if word.flag == "shape" else ()
         if sizes & {*dims}:  # the shape says the size too: say those of its other dimensions alone
-            if it.several > 1:
+            if word.several > 1:
                 return None
-            texts = it.text.rpartition(":")[2].replace(",", "x").split("x")
+            texts = word.text.rpartition(":")[2].replace(",", "x").split("x")
             words = [f"--dim={dim}={size}" for dim, size in zip(dims, texts, strict=False) if isinstance(dim, str)]
             kept += [one for one in _read(words, _options("run"))[1] if (one.flag, one.entry) not in new]
-        elif (it.flag, it.entry) not in new and it.flag not in excluded:
-            kept.append(it)
+        elif (word.flag, word.entry) not in new and word.flag not in excluded:
+            kept.append(word)
     return list({(it.flag, it.text): it for it in kept}.values())
 
 
@@ -295,29 +294,29 @@ def session_lines(target: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Statements of Python and of C++ that set what a result recorded of its session, where that is not the default; of session
     options that are called ``options``, EP options ``provider_options`` and run options ``run_options``."""
     python, cpp = [], []
-    for it in OF_SESSION:
-        value = target.get(it.key, it.default)
-        if value == it.default:
+    for setting in OF_SESSION:
+        value = target.get(setting.key, setting.default)
+        if value == setting.default:
             continue
-        if it.key in _CPP:
+        if setting.key in _CPP:
             enum = {
                 "execution_mode": ("ExecutionMode", "ORT_PARALLEL"),
                 "opt_level": ("GraphOptimizationLevel", LEVELS.get(str(value))),
             }
-            scope, member = enum.get(it.key, ("", None))
-            python.append(f"options.{it.attribute} = {f'ort.{scope}.{member}' if member else value}")
-            cpp.append(f"options.{_CPP[it.key].format(member or value)};")
-        elif it.key in ("session_config", "run_config"):
-            of = "options" if it.key == "session_config" else "run_options"
+            scope, member = enum.get(setting.key, ("", None))
+            python.append(f"options.{setting.attribute} = {f'ort.{scope}.{member}' if member else value}")
+            cpp.append(f"options.{_CPP[setting.key].format(member or value)};")
+        elif setting.key in ("session_config", "run_config"):
+            of = "options" if setting.key == "session_config" else "run_options"
             pairs = [f"{json.dumps(key)}, {json.dumps(str(item))}" for key, item in value.items()]
-            python += [f"{of}.add_{it.key}_entry({pair})" for pair in pairs]
+            python += [f"{of}.add_{setting.key}_entry({pair})" for pair in pairs]
             cpp += [f"{of}.AddConfigEntry({pair});" for pair in pairs]
-        elif it.key == "custom_ops":
+        elif setting.key == "custom_ops":
             for name in value:
                 path = json.dumps(name) if is_library(name) else f"{name.replace('-', '_')}.get_library_path()"
                 python.append(f"options.register_custom_ops_library({path})")
                 cpp.append(f"options.RegisterCustomOpsLibrary({path.replace('.get_', '_').removesuffix('()')});")
-        elif it.key == "ep_options":
+        elif setting.key == "ep_options":
             python.append(f"provider_options = {json.dumps(value)}")
             pairs = [f"{{{json.dumps(key)}, {json.dumps(str(item))}}}" for key, item in value.items()]
             cpp.append(f"std::unordered_map<std::string, std::string> provider_options{{{', '.join(pairs)}}};")

@@ -49,7 +49,7 @@ class OptionType(NamedTuple):
     # which texts are paths, that a suite writes relative to its file
     is_path: Callable[[str], bool] | None = None
     of_options: bool = False  # its value is of other options, by their names: as if each of these had been given
-    python: str = "str"  # the type of what a call from Python gives, in the names of `ortbench.api.running`
+    python: str = "str"  # the type of what a call from Python gives, in the names of `ortbench.api.calls`
 
     def with_paths(self, value: Any, to: Callable[[str], str]) -> Any:
         """A value with something else in place of its paths; other values as they are."""
@@ -350,13 +350,15 @@ _MUCH = parse_above_zero("how much of it, such as {name}=1")
 TEXT = OptionType("", text_of)
 TEXTS = OptionType('"text" or a list', texts_of, lambda given, option: tuple(given), repeatable=True, python="Texts")
 PATHS = TEXTS._replace(example='"path" or a list', is_path=bool)
-LIBRARIES = TEXTS._replace(example='"path or package" or a list', is_path=is_library, python="Place | Sequence[Place]")
-PATH = OptionType("", text_of, is_path=bool, python="Place")
-ARRAYS = PATH._replace(python="Place | Arrays")
-ARRAY_SETS = PATHS._replace(python="Place | Sequence[Place | Arrays]")
+LIBRARIES = TEXTS._replace(
+    example='"path or package" or a list', is_path=is_library, python="AnyPath | Sequence[AnyPath]"
+)
+PATH = OptionType("", text_of, is_path=bool, python="AnyPath")
+ARRAYS = PATH._replace(python="AnyPath | Arrays")
+ARRAY_SETS = PATHS._replace(python="AnyPath | Sequence[AnyPath | Arrays]")
 MODEL = PATH._replace(python="Model")
-PLACE = OptionType(
-    "", text_of, lambda given, option: Path(given), python="Place"
+PATH_OR_FOLDER = OptionType(
+    "", text_of, lambda given, option: Path(given), python="AnyPath"
 )  # where something is written or found that belongs to no suite
 WHOLE = OptionType("1", whole_of, word=int, python="int")
 NUMBER = OptionType("0.5", _number, word=float, python="float")
@@ -397,7 +399,7 @@ SPEEDUPS = table_of(
 def or_default(kind: OptionType, default: Any) -> OptionType:
     """A kind that is no table, but an empty word gives the default; in place of a flag it is on or off."""
     if kind.word is bool:
-        return OptionType('"on" or "off"', _switch, _switched, python="bool")
+        return OptionType('"on" or "off"', _switch, _parse_switch, python="bool")
     nothing: Any = [""] if kind.repeatable else ""
 
     def data(value: Any, option: str) -> Any:
@@ -424,11 +426,11 @@ _SWITCHED = {"on": True, "off": False}
 
 def _switch(value: Any, option: str) -> str:
     word = ("on" if value else "off") if isinstance(value, bool) else value
-    _switched(word, option)
+    _parse_switch(word, option)
     return str(word)
 
 
-def _switched(given: Any, option: str) -> bool:
+def _parse_switch(given: Any, option: str) -> bool:
     if given not in _SWITCHED:
         raise BadInput(f"{option} {given!r}: write on or off", option)
     return _SWITCHED[given]

@@ -17,8 +17,7 @@ from ortbench.core import features
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.files import check_readable
-from ortbench.model.settings import OF_SESSION, Setting
-from ortbench.plan.list_syntax import REPEATED, Listed, Several, split_lists
+from ortbench.model.settings import OF_SESSION, REPEATED, Listed, Setting, Several, split_lists
 from ortbench.plan.option_types import SWITCH, TEXT, TEXTS, TIME, OptionType, or_default
 
 # The panels, in the order in which help shows them.
@@ -36,7 +35,7 @@ CHAINED = (*LOADED, "chained")  # those and the one that measures several models
 IN_MODES = (*(it for it in CHAINED if it != "sessions"), "modes")  # those that measure modes of a session that is open
 # Those in which the same options are `common`.
 OFTEN = ("run", "often")
-SIDE_BY_SIDE = ("run", "side by side")  # those that measure several settings side by side
+OF_CONFIGURATIONS = ("run", "side by side")  # those that measure several settings side by side
 SHAPED = ("shaped",)  # those to which a list is of shapes
 SHAPED_IN_PYTHON = "shaped in Python"  # the group of those to which it is in a call from Python
 SEARCHES = "searches"  # the group of those that search settings, of lists among these values
@@ -130,27 +129,27 @@ class Option(NamedTuple):
         return not names_of(command).isdisjoint(self.common)
 
     def for_command(self, command: str, one_result: bool = False) -> Option:
-        """As a command has it, or a suite. `SIDE_BY_SIDE` take lists of settings, `SHAPED` those of shapes, and a call from Python, which
+        """As a command has it, or a suite. `OF_CONFIGURATIONS` take lists of settings, `SHAPED` those of shapes, and a call from Python, which
         gives `one_result`, the latter alone."""
         names = names_of(command) | ({PYTHON} if one_result else set())
         changes = {key: value for name, it in self.by_command.items() if name in names for key, value in it.items()}
         here = self._replace(**{**changes, **features.record_of(command).options.get(self.flag, {})})
         if here.lists is None:
             return here
-        listed, is_side_by_side = here.lists._replace(example=""), not names.isdisjoint(SIDE_BY_SIDE)
+        listed, takes_several = here.lists._replace(example=""), not names.isdisjoint(OF_CONFIGURATIONS)
         if here.rules.is_of_shapes and (not names.isdisjoint(SHAPED) or {PYTHON, SHAPED_IN_PYTHON} <= names):
             return here._replace(help=f"{here.help} Each of a list ({here.lists.example}) is a shape.", lists=listed)
         if here.rules.is_of_shapes and command == "suite":  # for its sweeps
             return here._replace(lists=listed)
         if one_result:
             return here._replace(lists=None)
-        if here.lists is REPEATED and here.kind.entries is None and is_side_by_side:
+        if here.lists is REPEATED and here.kind.entries is None and takes_several:
             return here._replace(kind=TEXTS, help=f"{here.help} Several take turns.")
         searches = SEARCHES in names and not here.rules.is_of_shapes
         if searches and here.lists is not REPEATED:
             told = f"{here.help} Each of a list ({here.lists.example}) is tried."
             return here._replace(help=told, kind=here.kind._replace(word=str), lists=listed)
-        several = is_side_by_side or (searches and here.kind.entries is not None)
+        several = takes_several or (searches and here.kind.entries is not None)
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
     def read(self, given: Any) -> Any:
@@ -210,7 +209,7 @@ def option(flag: str, metavar: str, help: str, panel: str, **more: Any) -> Any:
     return field(default=declared.default, metadata={"option": declared})
 
 
-def declared(owner: type) -> dict[str, Option]:
+def declared_options(owner: type) -> dict[str, Option]:
     """The options that a dataclass declares, by the names of their fields."""
     return {it.name: it.metadata["option"] for it in fields(owner) if "option" in it.metadata}
 
@@ -226,8 +225,8 @@ def options_of(*owners: Owner) -> list[Option]:
             own = [it for part in parts for it in part.get("options", [part["option"]] if "option" in part else [])]
         else:
             own = options_of(*owner)
-        for it in own:
-            found.setdefault(it.flag, it)
+        for option in own:
+            found.setdefault(option.flag, option)
     return list(found.values())
 
 
@@ -242,22 +241,22 @@ def baseline_option(one: Option) -> Option:
 def collect_values(values: Sequence[tuple[Option, Any]]) -> dict[str, Any]:
     """What was given, by option; `BadInput`: options that exclude each other."""
     given: dict[str, Any] = {}
-    for it, value in values:
-        given |= value if it.kind.of_options else {it.flag: value}
-    for it, _ in values:
-        if not given.keys().isdisjoint(it.rules.replaces):
-            others = " and ".join(f"--{other}" for other in it.rules.replaces)
-            raise BadInput(f"{it.name} fixes how much is measured: leave {others} out", it.name)
+    for option, value in values:
+        given |= value if option.kind.of_options else {option.flag: value}
+    for option, _ in values:
+        if not given.keys().isdisjoint(option.rules.replaces):
+            others = " and ".join(f"--{other}" for other in option.rules.replaces)
+            raise BadInput(f"{option.name} fixes how much is measured: leave {others} out", option.name)
     return given
 
 
 def exclusions(options: Iterable[Option]) -> dict[str, set[str]]:
     """By option, those that cannot be given with it."""
     found: dict[str, set[str]] = {}
-    for it in options:
-        for other in it.rules.replaces:
-            found.setdefault(it.flag, set()).add(other)
-            found.setdefault(other, set()).add(it.flag)
+    for option in options:
+        for other in option.rules.replaces:
+            found.setdefault(option.flag, set()).add(other)
+            found.setdefault(other, set()).add(option.flag)
     return found
 
 
@@ -266,7 +265,7 @@ T = TypeVar("T")
 
 def build(owner: type[T], given: RawOptions, **more: Any) -> T:
     """An object of a dataclass with what was given of its options, and fields by their names; the rest has its defaults."""
-    values = {name: given[it.flag] for name, it in declared(owner).items() if it.flag in given}
+    values = {name: given[it.flag] for name, it in declared_options(owner).items() if it.flag in given}
     for several in (it for it in fields(cast(Any, owner)) if "options" in it.metadata):
         values[several.name] = {it.flag: given[it.flag] for it in several.metadata["options"] if it.flag in given}
     return owner(**{**values, **more})
@@ -274,22 +273,22 @@ def build(owner: type[T], given: RawOptions, **more: Any) -> T:
 
 def check_values(values: Any) -> None:
     """Refuse what a dataclass's options may not be, each by itself; None is always allowed (`BadInput`)."""
-    for name, it in declared(type(values)).items():
+    for name, option in declared_options(type(values)).items():
         value = getattr(values, name)
-        if value is not None and it.kind.word is int and value > it.most:
-            raise BadInput(f"{it.name}: at most {it.most:,}", it.name)
-        if it.check is not None and value is not None:
-            it.check(value, it.name)
+        if value is not None and option.kind.word is int and value > option.most:
+            raise BadInput(f"{option.name}: at most {option.most:,}", option.name)
+        if option.check is not None and value is not None:
+            option.check(value, option.name)
 
 
 def settings(values: Any, recorded: Sequence[Setting] = OF_SESSION) -> dict[str, Any]:
     """What a result records of the settings among a dataclass's options."""
     found, keys = {}, {it.option: it.key for it in recorded}
-    for name, it in declared(type(values)).items():
-        if it.flag in keys:
+    for name, option in declared_options(type(values)).items():
+        if option.flag in keys:
             value = getattr(values, name)
             kind = dict if isinstance(value, Mapping) else list if isinstance(value, tuple) else None
-            found[keys[it.flag]] = value if kind is None else kind(value)
+            found[keys[option.flag]] = value if kind is None else kind(value)
     return found
 
 
@@ -351,7 +350,7 @@ def _number(value: float) -> str:
 
 # What declares the options of the core, in the order in which help shows them, and the commands that it is for; none: all.
 _OF_CORE: dict[str, tuple[str, ...]] = {
-    "plan.compare_options:COMPARED": ("compare",),
+    "plan.plan_builder:COMPARED": ("compare",),
     "plan.plan:PLAN": (),
     "plan.plan:OutputOptions": (),
 }
@@ -365,9 +364,9 @@ def options_for(command: str) -> list[Option]:
     ]
     found: dict[str, Option] = {}
     for owner in (*owners_in_features(command), *of_core):
-        for it in options_of(owner):
-            if it.is_taken_by(command):
-                found.setdefault(it.flag, it)
+        for option in options_of(owner):
+            if option.is_taken_by(command):
+                found.setdefault(option.flag, option)
     return list(found.values())
 
 
@@ -396,7 +395,9 @@ def plans_of_features() -> dict[str, Callable[..., Any]]:
 def limits_of_kinds() -> dict[str, tuple[str, Option]]:
     """The options of a gate that are limits of a feature's kind, with the kind."""
     tables = (
-        (kind, part_of(name, "plan", "LIMITS", ())) for name, it in features.features().items() for kind in it.plans
+        (kind, part_of(name, "plan", "LIMITS", ()))
+        for name, feature in features.features().items()
+        for kind in feature.plans
     )
     return {it.flag: (kind, it) for kind, limits in tables for it in limits}
 

@@ -14,13 +14,13 @@ from ortbench.core.files import check_readable, is_folder, is_same_file, model_f
 from ortbench.core.safe_text import LONGEST_NAME
 from ortbench.model import modes as io_modes
 from ortbench.model.modes import Part, Work
-from ortbench.plan.list_syntax import WHOLES
+from ortbench.model.settings import WHOLES
 from ortbench.plan.option_types import (
     CLOCK,
     FLAG,
     ITEMS,
     MODE_NAMES,
-    PLACE,
+    PATH_OR_FOLDER,
     PRECISION,
     TEXT,
     TEXTS,
@@ -41,7 +41,7 @@ from ortbench.plan.options import (
     at_least,
     check_text,
     check_values,
-    declared,
+    declared_options,
     new_option,
     not_negative,
     option,
@@ -57,8 +57,8 @@ SAME = "2%"  # up to which difference two results are called the same, unless to
 _OF_ONE_SHAPE = {"sweep": "looks into runs of one shape: 'ortbench run' with that shape takes it"}
 _measured = partial(option, panel=MEASURED, is_live_only=True)
 _PASSES = tuple(
-    new_option(flag, "", it.help, MEASURED, FLAG, default=False, commands=it.commands, is_live_only=True)
-    for flag, (_, it) in features.passes().items()
+    new_option(flag, "", part.help, MEASURED, FLAG, default=False, commands=part.commands, is_live_only=True)
+    for flag, (_, part) in features.passes().items()
 )
 
 
@@ -253,12 +253,15 @@ class Plan:
         """What the worker needs to open the model, as JSON-ready data."""
         return {**self.part.request(self.model, asdict(self.target)), "inputs": asdict(self.inputs)}
 
-    def sent(self, request: dict[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
+    def models_of(self, request: dict[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
         """Each model that is opened, with what `worker_request` has of it."""
         return [*zip(self.stages, self.part.stage_requests(request), strict=True)] or [(self, request)]
 
 
-WHICH_MODES = (declared(Plan)["modes"], declared(Loop)["depth"])  # first in help, and before those of inputs
+WHICH_MODES = (
+    declared_options(Plan)["modes"],
+    declared_options(Loop)["depth"],
+)  # first in help, and before those of inputs
 # All that says what is measured, and how; what features declare besides is in `ortbench.plan.options`.
 PLAN = (Target, WHICH_MODES, Inputs, Stream, Loop, Plan)
 
@@ -340,7 +343,7 @@ class Observer:
     def stage(self, text: str) -> None:
         """A step before the measurement begins, in words."""
 
-    def left(self, seconds: float) -> None:
+    def show_time_left(self, seconds: float) -> None:
         """How long it will still take, about; called from the beginning on, between blocks, and each second of a longer one."""
 
 
@@ -353,15 +356,15 @@ _FILES = tuple(
     new_option(
         flag,
         "PATH",
-        it.help,
+        writer.help,
         WRITTEN,
-        commands=it.commands,
-        common=it.common,
-        by_command=it.by_command,
+        commands=writer.commands,
+        common=writer.common,
+        by_command=writer.by_command,
         is_in_suites=False,
         is_in_python=False,
     )
-    for flag, it in features.writers().items()
+    for flag, writer in features.writers().items()
 )
 
 
@@ -370,7 +373,7 @@ class OutputOptions:
     """What is to be written and shown; a path of ``-`` is standard output, None is not wanted."""
 
     out: Path = _written(
-        "out", "DIR", "Write the result's folder in DIR.", kind=PLACE, default=REPORTS, commands=_MEASURES,
+        "out", "DIR", "Write the result's folder in DIR.", kind=PATH_OR_FOLDER, default=REPORTS, commands=_MEASURES,
         is_in_python=True, is_live_only=True, common=OFTEN, by_command={PYTHON: {"help": _OUT_IN_PYTHON, "default": None}},
     )  # fmt: skip
     json: str | None = _written(

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortbench.core import features
 from ortbench.core.errors import BadInput
 from ortbench.core.processes import environment_name
 from ortbench.core.safe_text import plain_name
-from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, MODES, Part, named_modes
-from ortbench.plan.list_syntax import Several, split_lists
-from ortbench.plan.option_types import is_library
-from ortbench.plan.options import Option, RawOptions, build, declared, options_for, options_of
-from ortbench.plan.plan import PLAN, Loop, Plan
+from ortbench.model.metric_names import MetricName, parse_metric
+from ortbench.model.metrics import METRICS as METRICS_KNOWN
+from ortbench.model.metrics import Group
+from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, MODES, Part, named_modes, no_such
+from ortbench.model.settings import Several, split_lists
+from ortbench.plan.option_types import (
+    FLAG,
+    SHARE,
+    TEXTS,
+    Entries,
+    OptionType,
+    finite,
+    is_library,
+    parse_share,
+    table_of,
+)
+from ortbench.plan.options import COMPARED as PANEL
+from ortbench.plan.options import (
+    LIMIT,
+    Option,
+    RawOptions,
+    build,
+    declared_options,
+    new_option,
+    options_for,
+    options_of,
+)
+from ortbench.plan.plan import PLAN, SAME, Loop, Plan
 from ortbench.plan.target import PARALLEL, Inputs, Shape, Stream, Target
 
 # The options of which each entry of a list would be a shape of its own, and what says how inputs look besides.
@@ -71,7 +95,9 @@ def plan_stream(command: str, given: RawOptions, planned: Callable[[RawOptions],
     """The plan, in one mode unless told otherwise, of a command whose lists of at most so many shapes are a stream; `BadInput`: too many
     shapes, or one, or a mode that cannot have several."""
     options = [
-        it.for_command(command) for it in options_of(Inputs) if it.rules.is_of_shapes and it.is_taken_by(command)
+        option.for_command(command)
+        for option in options_of(Inputs)
+        if option.rules.is_of_shapes and option.is_taken_by(command)
     ]
     plans = [planned({"mode": (CPU,), **own}) for own in split_configurations(given, options, most, "shapes")]
     plan = plans[0]
@@ -270,14 +296,14 @@ def _settings(plan: Plan, ep: str, several_eps: bool) -> Iterator[tuple[str, Any
     """
     yield "ep", ep
     for values in (plan.target, plan.inputs, plan.part, plan.loop, plan):
-        for field, it in declared(type(values)).items():
+        for field, option in declared_options(type(values)).items():
             value = getattr(values, field)
-            if it.flag in ("ep", "ep-library") or (several_eps and it.rules.is_of_one_ep):
+            if option.flag in ("ep", "ep-library") or (several_eps and option.rules.is_of_one_ep):
                 continue
             if isinstance(value, Mapping):
                 yield from value.items()
             else:
-                yield it.flag, value
+                yield option.flag, value
 
 
 def _format_setting(key: str, value: Any) -> str:
@@ -290,3 +316,94 @@ def _format_setting(key: str, value: Any) -> str:
     if isinstance(value, tuple):
         return f"{key}={'x'.join(map(str, value))}"
     return f"{key}={'default' if value is None else value}"
+
+
+# What of results is compared: the options that say so
+
+
+def _metrics(given: Sequence[str], option: str) -> tuple[MetricName, ...]:
+    return tuple(parse_metric(text, option) for text in given)
+
+
+METRICS: OptionType = TEXTS._replace(example='"device-tensors.latency.median" or a list', parse=_metrics)
+
+
+def _figure(name: str, text: str, option: str) -> float:
+    if name not in _OF_OUTPUTS:
+        raise BadInput(f"{option} {name}: choose from {', '.join(_OF_OUTPUTS)}", option)
+    if name == _TOP1:
+        return parse_share(text, f"{option} {name}")
+    value = finite(text)
+    if math.isnan(value):
+        raise BadInput(f"{option} {name}={text}: write a number, such as {option} outputs.sqnr=30", option)
+    return value
+
+
+def _figure_text(name: str, value: Any, option: str) -> str:
+    if not isinstance(value, (int, float, str)) or isinstance(value, bool):
+        raise BadInput("must be a number")
+    return str(value)
+
+
+_TOP1 = "outputs.top1"
+_OF_OUTPUTS = tuple(it.key for it in METRICS_KNOWN.values() if it.group is Group.OUTPUTS)
+FIGURES = table_of(Entries("METRIC=X", _figure, _figure_text), '{"outputs.sqnr" = 30}', "float | str")
+_SAME = new_option(
+    "equivalence-margin",
+    "P",
+    "Call differences up to this the same.",
+    PANEL,
+    SHARE,
+    default=SAME,
+    commands=("compare",),
+    is_in_suites=False,
+)
+FORCE = (
+    new_option(
+        "force",
+        "",
+        "Compare results that are not comparable, and say why not.",
+        LIMIT,
+        FLAG,
+        commands=("gate", "compare"),
+        by_command={
+            "compare": {"panel": PANEL},
+        },
+    ),
+)
+COMPARED = (
+    new_option(
+        "metric",
+        "M",
+        "Compare a metric: h2d, latency.p99, throughput@concurrency=4.",
+        PANEL,
+        METRICS,
+        shown="those that matter",
+        commands=("compare",),
+        is_in_suites=False,
+    ),
+    _SAME,
+    FORCE,
+)
+
+
+class Compared(NamedTuple):
+    """Which modes and metrics, empty for the usual ones, and up to which share two are called the same."""
+
+    modes: tuple[str, ...]
+    metrics: tuple[MetricName, ...]
+    same: float
+
+
+def compared_of(given: RawOptions) -> Compared:
+    """What options say of it; `BadInput`: a mode or a metric that there is not, or no share."""
+    names = given.get("mode", ())
+    modes = () if not names or EVERY in names else named_modes(names, ALL_MODES)
+    for name in modes:
+        if name not in ALL_MODES:
+            raise BadInput(f"--mode {no_such(name)}", "--mode")
+    metrics = given.get("metric", ())
+    for metric in metrics:
+        if metric.best:
+            raise BadInput(f"--metric {metric.text}: only a gate compares the best points", "--metric")
+    return Compared(modes, metrics, given.get(_SAME.flag, SHARE.parse(SAME, _SAME.name)))

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ortbench.core.eps import SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.files import Kind, check_readable, is_folder, kind_of
-from ortbench.core.parts import made
+from ortbench.core.parts import typed_value
 from ortbench.core.processes import is_interpreter
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import join_words
 from ortbench.model.modes import IN_BURSTS
+from ortbench.model.settings import CHOICES, REPEATED, SIZES, WHOLES
+from ortbench.model.settings import SHAPES as SHAPE_LISTS
 from ortbench.plan import option_types as types
-from ortbench.plan.list_syntax import CHOICES, REPEATED, SIZES, WHOLES
-from ortbench.plan.list_syntax import SHAPES as SHAPE_LISTS
 from ortbench.plan.options import (
     CHAINED,
     INPUT,
@@ -75,7 +75,7 @@ def _known_eps() -> list[str]:
     return ["auto", *installed_eps(), *POLICIES]
 
 
-def _written(value: str, option: str) -> None:
+def _check_writable(value: str, option: str) -> None:
     is_text(value, option)
     if kind_of(value, option) not in (Kind.NOTHING, Kind.FILE) or not is_folder(Path(value).parent, option):
         raise BadInput(f"{option} {value}: name a file in a folder that is there", option)
@@ -164,7 +164,7 @@ class Target:
         "mem-pattern", "", "Plan allocations by those of earlier inferences.", kind=types.SWITCH, default=True, commands=OPENED,
     )  # fmt: skip
     optimized_model: str | None = _runs(
-        "optimized-model", "PATH", "Write the optimised graph to a file.", kind=types.PATH, check=_written, commands=OPENED,
+        "optimized-model", "PATH", "Write the optimised graph to a file.", kind=types.PATH, check=_check_writable, commands=OPENED,
     )  # fmt: skip
     custom_ops: tuple[str, ...] = _runs(
         "custom-ops", "LIBRARY|PACKAGE", "Register the custom operators of a library, or of a package.", kind=types.LIBRARIES,
@@ -286,8 +286,8 @@ class Inputs:
     index_sizes: dict[str, int] | None = None
 
 
-target_from: Callable[[dict[str, Any]], Target] = partial(made, Target)
-inputs_from: Callable[[dict[str, Any]], Inputs] = partial(made, Inputs)
+target_from: Callable[[dict[str, Any]], Target] = partial(typed_value, Target)
+inputs_from: Callable[[dict[str, Any]], Inputs] = partial(typed_value, Inputs)
 
 
 # EP options that say in their name whose they are, as ``ep.cuda.KEY``
@@ -343,7 +343,7 @@ def refuse_unclaimed(options: Iterable[str], eps: Collection[str]) -> None:
     begins = tuple(prefix for ep in eps for prefix in prefixes(ep))
     for key in options:
         if has_prefix(key) and not key.lower().startswith(begins):
-            reason = f"is an option of none of the EPs that run here: {listed(list(dict.fromkeys(eps)))}"
+            reason = f"is an option of none of the EPs that run here: {join_words(list(dict.fromkeys(eps)))}"
             raise BadInput(f"{_OPTION} {key}: {reason}", _OPTION)
 
 

@@ -10,20 +10,21 @@ from ortbench.analysis.comparable import variables_line
 from ortbench.analysis.items import dims_of, is_batch
 from ortbench.core import units
 from ortbench.core.features import part_of
-from ortbench.core.safe_text import shortened
+from ortbench.core.safe_text import shorten
 from ortbench.facts.findings import findings, superseded
-from ortbench.model.hardware_names import NVIDIA, kind
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import known_or_plain
 from ortbench.model.result import FAILED, OK, Case, Result, not_ok
 from ortbench.model.schema import (
+    NVIDIA,
     Device,
     Memory,
     Stopped,
     Target,
     Tensor,
+    kind,
 )
-from ortbench.model.settings import OF_SESSION, typed
+from ortbench.model.settings import OF_SESSION, setting_words
 from ortbench.report.model import (
     BAD,
     NOTHING,
@@ -60,8 +61,8 @@ def heading(result: Result) -> list[str]:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
     if result.stopped is not None:
         lines[-1] += f"; {ended(result.stopped, result.took_ns, processes_in(result))}"
-    if options := typed((it for it in OF_SESSION if it.attribute), target):
-        lines.append(f"session options: {shortened(' '.join(options))}")
+    if options := setting_words((it for it in OF_SESSION if it.attribute), target):
+        lines.append(f"session options: {shorten(' '.join(options))}")
     if (recorded := variables_line(result.environment)) is not None:
         lines.append(f"environment: {recorded}")
     return lines
@@ -75,7 +76,7 @@ def processes_in(result: Result) -> int:
 def inputs_line(result: Result) -> str:
     """The inputs and their shapes."""
     many = kind_of(result.kind).many_shapes
-    return ", ".join(f"{shortened(it['name'])}: {shape_text(it, many)}" for it in result.model["inputs"])
+    return ", ".join(f"{shorten(it['name'])}: {shape_text(it, many)}" for it in result.model["inputs"])
 
 
 def mode_name(case: Case) -> str:
@@ -165,7 +166,7 @@ def shape_text(tensor: Tensor, of_sweep: bool = False) -> str:
     if "tensors" in tensor:
         return sequence(tensor["tensors"])
     if tensor["shape"] is None:
-        sizes = [shortened(str(size)) for size in dims_of(tensor) if of_sweep]
+        sizes = [shorten(str(size)) for size in dims_of(tensor) if of_sweep]
         return f"[{', '.join(sizes)}]" if sizes else str(tensor["type"])
     return "x".join(map(str, tensor["shape"])) or "scalar"
 

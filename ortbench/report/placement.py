@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ortbench.analysis.placement import MOST, NOT_KNOWN, forced_by, moved_inside, operators_of, short
 from ortbench.core import units
-from ortbench.core.safe_text import listed, shortened
+from ortbench.core.safe_text import join_words, shorten
 from ortbench.core.units import duration, size
 from ortbench.model.metrics import SHARE
 from ortbench.model.modes import CPU
@@ -219,8 +219,8 @@ def places_table(result: Result) -> Table:
 
 def _tensor_names(side: Side, tensors: Sequence[Tensor]) -> str:
     """The tensors, the first few of many."""
-    names, more = [shortened(it["name"]) for it in tensors[:_MOST_NAMES]], len(tensors) - _MOST_NAMES
-    return f"{side.removesuffix('s') if len(tensors) == 1 else side} {listed([*names, *([f'{more} more'] if more > 0 else [])])}"
+    names, more = [shorten(it["name"]) for it in tensors[:_MOST_NAMES]], len(tensors) - _MOST_NAMES
+    return f"{side.removesuffix('s') if len(tensors) == 1 else side} {join_words([*names, *([f'{more} more'] if more > 0 else [])])}"
 
 
 def _bytes_of(tensors: Sequence[Tensor]) -> int | None:

@@ -21,7 +21,7 @@ from ortbench.analysis.placement import Node, with_copies
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import temporary_folder
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import join_words
 from ortbench.model.modes import D2H, H2D, LATENCY
 from ortbench.plan.target import Target
 from ortbench.worker import session
@@ -254,7 +254,7 @@ def _describe_nodes(nodes: Sequence[Node], does: str, keeps: str) -> str | None:
 
 def _list_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST
-    return listed([*names[:_MOST], *([f"{more} more"] if more > 0 else [])])
+    return join_words([*names[:_MOST], *([f"{more} more"] if more > 0 else [])])
 
 
 _BUFFER_BYTES = 8 << 20  # as in NVIDIA's samples; more are asked for as they fill

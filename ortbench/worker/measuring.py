@@ -123,8 +123,8 @@ def _make_checked(state: State, mode: str, depth: int, stages: Stages) -> tuple[
             stages.end("comparing outputs")
 
 
-def _describe_memories(state: State, mode: Mode) -> schema.Places:
-    def describe(tensor: BoundTensor) -> schema.TensorPlace:
+def _describe_memories(state: State, mode: Mode) -> schema.TensorMemories:
+    def describe(tensor: BoundTensor) -> schema.TensorMemory:
         why = tensor.reason or state.opened.host_reasons.get(tensor.name, "the session's memory info")
         return {"name": tensor.name, "memory": tensor.memory, "why": why, "usual": tensor.is_usual}
 

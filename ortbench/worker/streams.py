@@ -37,7 +37,7 @@ from ortbench.worker.providers import Provider
 from ortbench.worker.tensors import Array, TensorSpec, host_value, host_view
 
 if TYPE_CHECKING:
-    from ortbench.model.schema import Place
+    from ortbench.model.schema import LibraryMemory
 
 
 OPTIONS = ("has_user_compute_stream", "user_compute_stream")
@@ -311,5 +311,5 @@ class ExternalInputs:
     def same_addresses(self) -> bool:
         return all(value.data_ptr() == self._library.pointer(tensor) for tensor, value in self._held.values())
 
-    def describe(self) -> Place:
+    def describe(self) -> LibraryMemory:
         return {"library": self._library.name, "place": self._library.location}

@@ -10,9 +10,9 @@ from ortbench.analysis.items import failures, point_as_result
 from ortbench.facts.findings import facts_of
 from ortbench.features.sweep.analysis import best_of, has_a_cost, merge, summarise_switching
 from ortbench.features.sweep.plan import Shape
+from ortbench.model.metric_names import Slo
 from ortbench.model.modes import CPU
 from ortbench.model.result import FAILED, OK, RUN, Case, Result
-from ortbench.model.slo import Slo
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs
 from tests.expect import there

@@ -20,13 +20,13 @@ import psutil
 import pytest
 
 import ortbench
-from ortbench.api import running
+from ortbench.api import calls
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.files import not_written, note
 from ortbench.features.load.analysis import load_cases
 from ortbench.features.loop.plan import Steps
 from ortbench.jobs import run as run_job
-from ortbench.jobs.measuring import Measured
+from ortbench.jobs.publishing import Measured
 from ortbench.model.result_file import load
 from ortbench.plan.plan import Observer, Plan
 from tests.conftest import MODELS
@@ -47,7 +47,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
         def measure(asked: Sequence[Plan], out: Path | None, *_: object, observer: Observer) -> Measured:
             plans.extend(asked)
             observer.stage("measuring")
-            observer.left(2.5)
+            observer.show_time_left(2.5)
             if stops:
                 raise KeyboardInterrupt
             if out is not None:
@@ -56,7 +56,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
             failed = [] if failure is None else [("cpu-tensors", failure)]
             return Measured([result], [] if out is None else [out], interrupted, not_opened=failed)
 
-        monkeypatch.setattr(run_job, "measured", measure)
+        monkeypatch.setattr(run_job, "measure_plans", measure)
         return plans
 
     return script
@@ -148,14 +148,14 @@ def test_measurements_take_turns() -> None:
 
     def second() -> None:
         began.set()
-        with running.measuring(None):
+        with calls.measuring(None):
             order.append("second")
 
     other = threading.Thread(target=second)
-    with running.measuring(None):
+    with calls.measuring(None):
         other.start()
         assert began.wait(60)
-        with running.measuring(None):  # a callback may call
+        with calls.measuring(None):  # a callback may call
             order.append("first")
     other.join(60)
     assert order == ["first", "second"]

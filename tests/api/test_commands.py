@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ortbench
-from ortbench.api.given import options_for, parameter
+from ortbench.api.values import options_for, parameter
 from ortbench.cli import commands as cli_commands
 from ortbench.cli.options import declared_for
 from ortbench.plan.options import PYTHON

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.api.given import command_line, given_of, in_python, options_for
-from ortbench.api.memory_inputs import Lent
+from ortbench.api.values import Lent, command_line, given_of, in_python, options_for
 from ortbench.core.errors import BadInput
-from ortbench.plan.list_syntax import Several
+from ortbench.model.settings import Several
 
 SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
@@ -180,7 +179,7 @@ def test_what_is_in_memory_is_a_file_meanwhile() -> None:
             assert found["a/b"].tolist() == ["x", "yz"]
         assert lent.arrays("x.npz", "input") == "x.npz"
         several = lent.several([{"x": [1.0]}, "y.npz"], "data")
-        assert lent.shown(several) == ["data-1.npz", "y.npz"]
+        assert lent.display(several) == ["data-1.npz", "y.npz"]
         with np.load(several[0]) as found:
             assert found["x"].tolist() == [1.0]
         assert lent.model(Path("m.onnx"), "model") == "m.onnx"

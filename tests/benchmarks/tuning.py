@@ -30,7 +30,8 @@ from ortbench.features.tune import job as tune
 from ortbench.features.tune.analysis import Search
 from ortbench.features.tune.model import FIRST, Configuration
 from ortbench.features.tune.plan import INTERACTING, Space, TuneOptions, name_of, space_of
-from ortbench.jobs.measuring import Measured, measure
+from ortbench.jobs.publishing import Measured
+from ortbench.jobs.run import measure
 from ortbench.measure.environment import usable_cores
 from ortbench.model.metrics import figure
 from ortbench.model.modes import CPU, LATENCY

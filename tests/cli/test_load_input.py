@@ -15,7 +15,7 @@ from ortbench.features.load.plan import (
     settings,
     usual_concurrency,
 )
-from ortbench.model.slo import parse_slo
+from ortbench.model.metric_names import parse_slo
 from tests.conftest import MODELS, ortbench
 
 pytestmark = pytest.mark.process

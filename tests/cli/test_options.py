@@ -24,10 +24,8 @@ from ortbench.features.suite.job.cases import read as read_suite
 from ortbench.features.suite.job.jobs import Job, jobs_of
 from ortbench.features.tune.model import FIRST
 from ortbench.features.tune.plan import space_of
-from ortbench.model.settings import OF_SESSION
+from ortbench.model.settings import OF_SESSION, REPEATED
 from ortbench.plan.baseline import BASELINE_PYTHON, BASELINE_SET, TYPED_BASELINE, baseline_of, live_options, settable
-from ortbench.plan.compare_options import FIGURES, METRICS
-from ortbench.plan.list_syntax import REPEATED
 from ortbench.plan.option_types import (
     ARRAYS,
     CLOCK,
@@ -43,7 +41,7 @@ from ortbench.plan.option_types import (
     PAIRINGS,
     PAIRS,
     PATH,
-    PLACE,
+    PATH_OR_FOLDER,
     PRECISION,
     RANGES,
     SHAPES,
@@ -67,13 +65,13 @@ from ortbench.plan.options import (
     build,
     check_values,
     collect_values,
-    declared,
+    declared_options,
     new_option,
     options_of,
     settings,
 )
 from ortbench.plan.plan import PLAN, Loop, OutputOptions, Plan
-from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.plan_builder import FIGURES, METRICS, plan_of
 from ortbench.plan.target import Inputs, Stream, Target
 from tests.conftest import MODELS, ROOT, mostly_wide, ortbench, ortbench_here
 from tests.reference import document
@@ -84,7 +82,7 @@ WORDS: list[tuple[OptionType, str, str]] = [
     (TEXT, "text", '"text"'),
     (TEXTS, "cpu", '"cpu"'),
     (PATH, "m.onnx", '"m.onnx"'),
-    (PLACE, ".", ""),
+    (PATH_OR_FOLDER, ".", ""),
     (ARRAYS, "m.onnx", '"m.onnx"'),
     (MODEL, "m.onnx", '"m.onnx"'),
     (WHOLE, "7", "7"),
@@ -222,7 +220,7 @@ def read(option: Option) -> Any:
 def holds(values: Any, name: str, option: Option) -> bool:
     """Whether a field has what was typed, and that is not its default."""
     value = read(option)
-    default = declared(type(values))[name].default
+    default = declared_options(type(values))[name].default
     return bool(getattr(values, name) == value != default)
 
 
@@ -248,7 +246,7 @@ def test_every_option_reaches_the_plan(
     fed = LOOPED if command == "loop" and not besides else besides  # a loop is one by what it is fed back
     (plain,), _, _ = asked(folder, monkeypatch, command, fed)
     parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.part, plan.stream]))
-    places = [(it, name) for it in parts for name, own in declared(type(it)).items() if own.flag == option.flag]
+    places = [(it, name) for it in parts for name, own in declared_options(type(it)).items() if own.flag == option.flag]
     assert plan != plain
     if option.lists is REPEATED and option.kind.entries is None:  # each of several is for a plan of its own
         own: dict[str, Any] = {option.flag: OTHERS[option.flag]}
@@ -302,8 +300,8 @@ def test_a_suite_puts_on_the_load_that_the_command_line_does(
     typed = ["--duration", "0.5", *(["--rate", "10"] if besides else []), option.name, word]
     plans, _, _ = asked(folder, monkeypatch, "load", typed)
     assert unnamed(job) == plans
-    (name,) = [name for name, it in declared(LoadPlan).items() if it == option]
-    assert getattr(plans[0].part, name) != declared(LoadPlan)[name].default
+    (name,) = [name for name, it in declared_options(LoadPlan).items() if it == option]
+    assert getattr(plans[0].part, name) != declared_options(LoadPlan)[name].default
 
 
 OF_MODELS = options_of(Limits, live_options())
@@ -327,7 +325,7 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     assert (unnamed(job), job.limits) == (plans, limits)
     (plain, *_), without, _ = asked(folder, monkeypatch, "gate", needed)
     if option in options_of(Limits):
-        ((name, _),) = [it for it in declared(Limits).items() if it[1] == option]
+        ((name, _),) = [it for it in declared_options(Limits).items() if it[1] == option]
         assert holds(limits, name, option)
         assert isinstance(plans[0].part, Soak) == of_soak
     else:
@@ -361,7 +359,7 @@ def test_settings_are_recorded_and_a_difference_in_one_is_told() -> None:
     assert settings(Steps(), SETTINGS) == {it.key: it.default for it in SETTINGS}
     plain = result_of(**{f"target__{key}": value for key, value in settings(Target()).items()})
     titles = {it.option: it.title for it in OF_SESSION}
-    for name, option in declared(Target).items():
+    for name, option in declared_options(Target).items():
         if option.flag not in titles:
             continue
         target = build(Target, {option.flag: read(option)})

@@ -13,7 +13,7 @@ from ortbench.core.stats import Value
 from ortbench.facts.findings import superseded
 from ortbench.facts.several import headline_of_many
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import TensorPlace
+from ortbench.model.schema import TensorMemory
 from ortbench.report.placement import places_table
 from tests.results import (
     EP,
@@ -162,17 +162,17 @@ DEVICE, HOST = "Mem (DEFAULT)", "host memory"
 WANTED, MADE = "the session's memory info", "made by Clip on the CPU"
 
 
-def at(name: str, memory: str = DEVICE, why: str = WANTED, usual: bool = True) -> TensorPlace:
+def at(name: str, memory: str = DEVICE, why: str = WANTED, usual: bool = True) -> TensorMemory:
     """A tensor on the device."""
     return {"name": name, "memory": memory, "why": why, "usual": usual}
 
 
-def off(name: str, why: str = MADE, memory: str = HOST) -> TensorPlace:
+def off(name: str, why: str = MADE, memory: str = HOST) -> TensorMemory:
     """One that is not."""
     return at(name, memory, why, usual=False)
 
 
-def bound(made: Case, ins: Sequence[TensorPlace], outs: Sequence[TensorPlace]) -> Case:
+def bound(made: Case, ins: Sequence[TensorMemory], outs: Sequence[TensorMemory]) -> Case:
     made.places = {"inputs": list(ins), "outputs": list(outs)}
     return made
 

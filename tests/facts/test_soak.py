@@ -13,7 +13,7 @@ from ortbench.features.gate.plan import Limits
 from ortbench.features.soak.analysis import put_figures as put_growth
 from ortbench.features.soak.model import SoakedShape
 from ortbench.model.result import Result
-from ortbench.model.sound import check
+from ortbench.model.result_file import check_result
 from ortbench.report.run import mode_table
 from tests.expect import there
 from tests.results import fact, result_of, soak_result, values
@@ -89,7 +89,7 @@ def test_growth_that_may_be_below_zero_can_be_read_again() -> None:
     growth = made.cases[0].metrics["host_growth"]
     assert isinstance(growth, Value)
     assert there(growth.ci95)[0] < 0
-    check(made)
+    check_result(made)
 
 
 def test_the_resident_set_decides_where_private_memory_is_not_known() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ortbench.features.suite.job.cases import read
 from ortbench.features.suite.job.jobs import files_at, jobs_of, with_files
-from ortbench.toml.layers import Demand
+from ortbench.plan.toml_file import Demand
 from tests.conftest import MODELS, ortbench, ortbench_here
 
 CPUS = {"CPU": 8, "memory": 1e9, "node:10.0.0.1": 1}

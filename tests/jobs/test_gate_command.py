@@ -19,7 +19,7 @@ import pytest
 
 from ortbench.__main__ import main
 from ortbench.features.gate import job as gate_job
-from ortbench.jobs.measuring import measure
+from ortbench.jobs.run import measure
 from ortbench.model.modes import USUAL_MODES
 from ortbench.model.result import Result
 from ortbench.plan.plan import Plan

@@ -15,7 +15,7 @@ import pytest
 from ortbench.features.soak import measure as soak_bench
 from ortbench.features.soak.measure import Downsampled, SoakConfiguration
 from ortbench.features.soak.plan import soak_of
-from ortbench.jobs import measuring
+from ortbench.jobs import run
 from ortbench.measure import driver, gpus
 from ortbench.measure.gpus import Card
 from ortbench.measure.process import Client
@@ -169,14 +169,14 @@ def test_the_cards_are_read_before_a_worker_opens_the_model_on_them(monkeypatch:
         configurations.extend(made)
         raise Begun
 
-    monkeypatch.setattr(measuring, "open_worker", opened)
-    monkeypatch.setattr(measuring, "saving", lambda *_: nullcontext((None, None)))
+    monkeypatch.setattr(run, "open_worker", opened)
+    monkeypatch.setattr(run, "saving", lambda *_: nullcontext((None, None)))
     monkeypatch.setattr(driver, "Driver", begin)
     monkeypatch.setattr(soak_bench, "open_nvml", object)
     for module in (gpus, soak_bench):
         monkeypatch.setattr(module, "read_cards", lambda *_: [Card(used[0], {})])
     with pytest.raises(Begun):
-        measuring.measure([soak_of(str(TINY), {})], None)
+        run.measure([soak_of(str(TINY), {})], None)
     (configuration,) = configurations
     configuration.result = nvidia_result()
     assert configuration.on_device() == context

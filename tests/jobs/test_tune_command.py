@@ -19,9 +19,9 @@ from ortbench.features.tune.analysis import Search
 from ortbench.features.tune.job import Tuning
 from ortbench.features.tune.model import FIRST, Tried, failed
 from ortbench.features.tune.plan import name_of, space_of
-from ortbench.jobs.measuring import Measured
+from ortbench.jobs.publishing import Measured
 from ortbench.measure.progress import duration_for
-from ortbench.plan.list_syntax import Several
+from ortbench.model.settings import Several
 from ortbench.plan.plan import Observer, Plan
 from ortbench.report.markdown import markdown
 from tests.conftest import MODELS, ortbench

@@ -10,13 +10,13 @@ import pytest
 
 from ortbench.core import parts
 from ortbench.core.errors import BadInput
-from ortbench.model import door
+from ortbench.model import file_reading
 from tests.model.toys import Result, Stats, Value, case, result, stats
 
 
 def decode(data: object) -> Result:
     content = data if isinstance(data, bytes) else json.dumps(data).encode()
-    return door.decode(content, "result.json", Result)
+    return file_reading.decode(content, "result.json", Result)
 
 
 def error_of(data: object) -> str:
@@ -183,20 +183,20 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("x" * 999, "name too long"),
     ):
         with pytest.raises(BadInput, match=rf"^cannot read .*: .*{why}"):
-            door.read(tmp_path / path, Result)
+            file_reading.read(tmp_path / path, Result)
     file = tmp_path / "result.json"
     file.write_text(json.dumps(result()))
-    assert door.read(file, Result).schema_version == 2
+    assert file_reading.read(file, Result).schema_version == 2
     with file.open("r+b") as large:
-        large.truncate((door.LIMIT << 20) + 1)  # which the disk need not have
+        large.truncate((file_reading.LIMIT << 20) + 1)  # which the disk need not have
     monkeypatch.setattr(Path, "open", None)  # its size is enough
     with pytest.raises(BadInput, match=r"has more than 256 MiB, the most that is read$"):
-        door.read(file, Result)
+        file_reading.read(file, Result)
 
 
 def test_samples_are_not_asked_one_by_one() -> None:
     """Whether the walk over texts and keys leaves lists of numbers alone: they come out as they went in."""
     samples = [*range(100_000)]
-    data = cast(dict[str, Any], door.parse(json.dumps({"a": samples, "b": [1, "\x00"]}).encode(), "x.json"))
-    assert door._clean(samples) is samples
+    data = cast(dict[str, Any], file_reading.parse(json.dumps({"a": samples, "b": [1, "\x00"]}).encode(), "x.json"))
+    assert file_reading._clean(samples) is samples
     assert data == {"a": samples, "b": [1, "�"]}

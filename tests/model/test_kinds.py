@@ -7,14 +7,14 @@ import pytest
 from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import RUN, Kind, axes, kind_of, kinds
 from ortbench.model.metrics import GATED, METRICS, Figure
-from ortbench.plan.options import declared, limits_of_kinds
+from ortbench.plan.options import declared_options, limits_of_kinds
 
 EVERY = pytest.mark.parametrize("kind", kinds().values(), ids=kinds())
 
 
 @EVERY
 def test_a_kind_names_what_there_is(kind: Kind) -> None:
-    assert {*kind.checks} - {"slo"} <= {it.flag for it in declared(Limits).values()} | limits_of_kinds().keys()
+    assert {*kind.checks} - {"slo"} <= {it.flag for it in declared_options(Limits).values()} | limits_of_kinds().keys()
     for view in kind.views:
         assert view.axis == "" or view.axis in {axis.name for axis in kind.axes}
         for figures in (view.compared, view.gated):

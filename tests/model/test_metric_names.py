@@ -156,4 +156,4 @@ def test_a_name_in_full_means_the_same_again_whatever_labels_hold() -> None:
     ("name", "fits"), [("p95@batch=8", True), ("p95@batch=8,data=a", True), ("p95@batch=9", False), ("p95@x=8", False), ("p95", True)]
 )  # fmt: skip
 def test_a_point_fits_that_has_the_values(name: str, fits: bool) -> None:
-    assert parse_metric(name).fits({"batch": 8, "data": "a"}) is fits
+    assert parse_metric(name).matches_point({"batch": 8, "data": "a"}) is fits

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.jobs.measuring import ForecastLine
+from ortbench.jobs.run import ForecastLine
 from ortbench.report.terminal.progress import LiveProgress
 from tests.conftest import MODELS, ROOT, command, ortbench
 from tests.report.test_terminal import clean, in_a_terminal
@@ -66,7 +66,7 @@ def test_lines_are_drawn_with_the_bar_and_not_more_often(monkeypatch: pytest.Mon
             clock.now = now
             if rows is not None:
                 progress.estimates(rows)
-            progress.left(9.0)
+            progress.show_time_left(9.0)
             seen.append(shown(terminal.getvalue())[1:])
     both = ["cpu-tensors      4.20 ms (95% CI 4.18–4.25)", "device-resident  76.0 µs"]
     assert seen == [[], [], both, both, ["device-resident  76.0 µs"]]
@@ -80,7 +80,7 @@ def test_no_more_lines_than_the_terminal_has_and_none_longer(monkeypatch: pytest
     with LiveProgress(clock) as progress:
         progress.estimates([(f"mode {number}", "x" * 80) for number in range(9)])
         clock.now = 1.0
-        progress.left(1.0)
+        progress.show_time_left(1.0)
         lines = shown(terminal.getvalue())[1:]
         assert [line[:7].strip() for line in lines] == ["mode 0", "mode 1", "and 7 m"]
         assert max(map(len, lines)) <= 60

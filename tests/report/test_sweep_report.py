@@ -17,10 +17,10 @@ from ortbench.features.services.report import action_json, bmf
 from ortbench.features.sweep.analysis import best_of
 from ortbench.features.sweep.page import rates_by_size, times_by_size
 from ortbench.features.sweep.report import mode_table
+from ortbench.model.metric_names import Slo
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Axis
-from ortbench.model.slo import Slo
 from ortbench.report.markdown import markdown
 from ortbench.report.run import build
 from tests.expect import there

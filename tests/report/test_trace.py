@@ -233,9 +233,9 @@ def test_what_a_node_carries() -> None:
     }  # fmt: skip
     args = {"node": "conv1", "ep": "CPUExecutionProvider", "run": 2, "inputs": "float 1x3x8, int64",
             "outputs": "float 1x4x8", "input_bytes": 96, "weight_bytes": 0, "output_bytes": 128}  # fmt: skip
-    assert Node.of(event) == Node(Span("Conv", 10, 20, args), "CPUExecutionProvider", 3)
+    assert Node.from_event(event) == Node(Span("Conv", 10, 20, args), "CPUExecutionProvider", 3)
     event["run"], event["args"] = 0, {"input_type_shape": []}  # less was recorded
-    assert Node.of(event).span.args == {"node": "conv1", "ep": "CPUExecutionProvider", "run": 1}
+    assert Node.from_event(event).span.args == {"node": "conv1", "ep": "CPUExecutionProvider", "run": 1}
 
 
 # What the worker gives

@@ -17,9 +17,9 @@ from ortbench.features.soak.plan import Soak
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import Record, figures, record_from
 from ortbench.features.suite.report import across_cards, case_table, csv
+from ortbench.model.metric_names import Slo
 from ortbench.model.modes import Part
 from ortbench.model.result import Result
-from ortbench.model.slo import Slo
 from ortbench.plan.plan import Plan
 from tests.expect import there
 from tests.results import (

@@ -13,7 +13,7 @@ from ortbench.features.suite.job.jobs import Job, fingerprint, jobs_of
 from ortbench.features.suite.job.record import write_record
 from ortbench.features.suite.job.runs import find_record
 from ortbench.model.schema import Node
-from ortbench.toml.layers import Demand
+from ortbench.plan.toml_file import Demand
 
 NODE: Node = {"name": "a", "address": "10.0.0.1", "card": None, "driver": None, "resources": {}}
 

@@ -8,7 +8,7 @@ FEATURE = Feature(
     commands={
         "bandwidth": Command(
             group=MEASURE,
-            place=80,
+            order=80,
             sentence="Measure how fast tensors are copied to and from a device.",
             page="copies.md#measure-copies-over-sizes",
             option_groups=("measures",),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ortbench.api.calls import Tell, measuring, with_options
 from ortbench.api.commands import read_call, until_interrupted, whole
 from ortbench.api.results import Saved, markdown_of, tables_of
-from ortbench.api.running import Tell, measuring
-from ortbench.api.signatures import takes
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.features import view
@@ -79,7 +78,7 @@ class Bandwidth(Saved):
         return f"<ortbench.Bandwidth {visible(self.target['ep'])}: {', '.join(said) or FAILED}>"
 
 
-@takes
+@with_options
 def bandwidth(*, progress: Tell | None = None, **options: Any) -> Bandwidth:
     """Measure how fast tensors are copied to and from a device.
 

@@ -11,8 +11,8 @@ from ortbench.core.features import is_there
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.features.bandwidth.model import FILE_NAME
-from ortbench.jobs.measuring import Measured, result_saver, saving
-from ortbench.jobs.publishing import publish
+from ortbench.jobs.publishing import Measured, publish
+from ortbench.jobs.run import result_saver, saving
 from ortbench.plan.plan import Observer, OutputOptions
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.files import check_readable
-from ortbench.plan.option_types import PLACE, SIZE, TIME, WHOLE, check_seconds
+from ortbench.plan.option_types import PATH_OR_FOLDER, SIZE, TIME, WHOLE, check_seconds
 from ortbench.plan.options import MEASURED, PYTHON, RawOptions, at_least, check_values, new_option, not_negative, option
 from ortbench.plan.plan import require_quiet, timeout, wait_quiet
 from ortbench.plan.target import MOST_SEED, POLICIES, Target
@@ -35,7 +35,7 @@ def _curve(path: str, option: str) -> Path:
 OF_RUNS = (
     new_option(
         "bandwidth", "PATH", "Compare the copies with this result of 'ortbench bandwidth'.", MEASURED,
-        PLACE._replace(parse=_curve, is_path=bool), commands=("run",), is_in_suites=False, shown="the newest in --out that fits",
+        PATH_OR_FOLDER._replace(parse=_curve, is_path=bool), commands=("run",), is_in_suites=False, shown="the newest in --out that fits",
         by_command={PYTHON: {"shown": "the newest in --out that fits; none without --out"}},
     ),
 )  # fmt: skip

@@ -10,7 +10,7 @@ FEATURE = Feature(
     commands={
         "chain": Command(
             group=MEASURE,
-            place=30,
+            order=30,
             sentence="Measure models one after the other: what their links cost.",
             page="chains.md",
             option_groups=("chained", "often", "measures", "reported", "traced"),

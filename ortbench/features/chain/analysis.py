@@ -12,7 +12,7 @@ from ortbench.core.stats import by_processes, summarise
 from ortbench.features.chain.model import Chain, ChainLink, ChainStage
 from ortbench.model.modes import LATENCY, STAGE, WHOLE_CHAIN, stage_phase
 from ortbench.model.result import Case, Result
-from ortbench.model.settings import OF_SESSION, changed
+from ortbench.model.settings import OF_SESSION, setting_pairs
 
 
 def put_figures(case: Case, chain: Chain) -> None:
@@ -74,7 +74,7 @@ def settings_of(one: Chain, other: Chain, versions: bool) -> list[tuple[str, Any
     for a, b in _pairs(one, other):
         settings = [
             *([("EP version", a["ep_version"], b["ep_version"])] if versions else ()),
-            *changed(OF_SESSION, a["settings"], b["settings"]),
+            *setting_pairs(OF_SESSION, a["settings"], b["settings"]),
             ("kept on the device", a["keep"], b["keep"]),
         ]
         found += [(f"{a['name']}: {what}", mine, theirs) for what, mine, theirs in settings]

@@ -6,15 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ortbench.api.calls import AnyPath, Tell, with_options
 from ortbench.api.commands import measure_plan, read_call
 from ortbench.api.results import Result
-from ortbench.api.running import Place, Tell
-from ortbench.api.signatures import takes
 from ortbench.features.chain.toml import plan_of
 
 
-@takes
-def chain(file: Place, *, progress: Tell | None = None, **options: Any) -> Result:
+@with_options
+def chain(file: AnyPath, *, progress: Tell | None = None, **options: Any) -> Result:
     """Measure models one after the other: what their links cost.
 
     Stages and links are in a TOML file.

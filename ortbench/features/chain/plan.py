@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
-from ortbench.core.parts import made
+from ortbench.core.parts import typed_value
 from ortbench.features.chain.model import MODES as CHAIN_MODES
 from ortbench.features.chain.model import ChainWork
 from ortbench.features.loop.plan import Steps
@@ -100,4 +100,4 @@ IN_GATES = (
     ),
 )
 
-chain_from: Callable[[dict[str, Any]], Chain] = partial(made, Chain)
+chain_from: Callable[[dict[str, Any]], Chain] = partial(typed_value, Chain)

@@ -24,7 +24,7 @@ from ortbench.plan.options import LIMIT, RawOptions, build, options_for, options
 from ortbench.plan.plan import PLAN, Loop, OutputOptions, Plan, check
 from ortbench.plan.plan_builder import target_of
 from ortbench.plan.target import Inputs, Target
-from ortbench.toml.layers import Layer, SuiteFile, Tables, Value, Where, dotted, merged, places_of
+from ortbench.plan.toml_file import Layer, SuiteFile, Tables, Value, Where, dotted_key, keys_by_option, merge_layers
 
 # Of a stage: what a loop's session and inputs have, but for what is said of the chain as a whole.
 _WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "strict-outputs", "steps", "optimized-model")
@@ -69,7 +69,7 @@ class _Reader:
 
     def chain(self) -> Chain:
         data = self._file.data
-        self._tables.known(data, (), ("defaults", "stage", "link"))
+        self._tables.check_keys(data, (), ("defaults", "stage", "link"))
         defaults = self._tables.table(data.get("defaults", {}), ("defaults",), (*OPTIONS,))
         layer = self._tables.layer(defaults, ("defaults",))
         tables = self._tables.tables(data, "stage")
@@ -87,18 +87,18 @@ class _Reader:
     # Stages
 
     def _stage(self, table: dict[str, Any], where: Where, defaults: Layer, number: int) -> Stage:
-        self._tables.known(table, where, KEYS)
-        self._tables.needed(table, where, "model", "name a model")
+        self._tables.check_keys(table, where, KEYS)
+        self._tables.require_key(table, where, "model", "name a model")
         model = self._base / self._tables.text(table, where, "model")
         name = self._tables.text(table, where, "name", model.stem)
         if "." in name or not name.strip():
             raise self._file.mistake(
                 (*where, "name"), f"{name!r}: a name without a dot, which links end a stage's name by"
             )
-        given = merged([defaults, self._tables.layer(table, where)], OPTIONS)
+        given = merge_layers([defaults, self._tables.layer(table, where)], OPTIONS)
         count = self._repeat(table, where, given)
         options = {flag: self._with_whole_paths(flag, value) for flag, value in given.items()}
-        with self._file.blaming(places_of(given), (*where, "model")):
+        with self._file.blaming_option(keys_by_option(given), (*where, "model")):
             target, inputs = target_of(options), build(Inputs, options)
             steps = replace(build(Steps, options), count=count)
             inputs = replace(inputs, seed=self._inputs.seed + number, rtol=self._inputs.rtol, atol=self._inputs.atol)
@@ -118,7 +118,7 @@ class _Reader:
             raise self._file.mistake(
                 key, f'needs {FEEDBACK}, which says what a step hands to the next, such as {FEEDBACK} = "out=in"'
             )
-        with self._file.at(key):
+        with self._file.blaming_key(key):
             count = whole_of(table[REPEAT])
             if count < 1:
                 raise BadInput("a stage runs at least once")
@@ -132,28 +132,28 @@ class _Reader:
     def _locations(self, given: Mapping[str, Value], table: Mapping[str, Any], where: Where) -> dict[str, str]:
         keys = {"": where, **{flag: value.where for flag, value in given.items()}}
         keys |= {key: (*where, key) for key in ("model", REPEAT) if key in table}
-        return {key: self._file.place(path) for key, path in keys.items()}
+        return {key: self._file.describe(path) for key, path in keys.items()}
 
     # Links
 
     def _links(self, data: Mapping[str, Any], stages: Mapping[str, Stage]) -> list[Link]:
         links: list[Link] = []
         for table, where in self._tables.tables(data, "link"):
-            self._tables.known(table, where, ("from", "to"))
+            self._tables.check_keys(table, where, ("from", "to"))
             source, to = (self._end(table, key, where, stages) for key in ("from", "to"))
             if source.tensor.count("*") != to.tensor.count("*"):
                 raise self._file.mistake((*where, "to"), f"{to}: there are as many * in to as in from")
             twin = next((number for number, link in enumerate(links) if link.to == to), None)
             if twin is not None:
-                raise self._file.mistake((*where, "to"), f"{to} is linked already, by {dotted(('link', twin))}")
-            locations = {key: self._file.place((*where, key)) for key in ("from", "to")}
+                raise self._file.mistake((*where, "to"), f"{to} is linked already, by {dotted_key(('link', twin))}")
+            locations = {key: self._file.describe((*where, key)) for key in ("from", "to")}
             links.append(Link(source, to, locations))
         return links
 
     def _end(self, table: Mapping[str, Any], key: str, where: Where, stages: Mapping[str, Stage]) -> End:
-        own_key = self._tables.needed(table, where, key, 'write it as "stage.tensor"')
+        own_key = self._tables.require_key(table, where, key, 'write it as "stage.tensor"')
         text = self._tables.text(table, where, key)
-        with self._file.at(own_key):
+        with self._file.blaming_key(own_key):
             stage, dot, tensor = text.partition(".")
             if not dot or not stage or not tensor:
                 raise BadInput(f'{text!r}: write it as "stage.tensor"')

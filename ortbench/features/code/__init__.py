@@ -9,7 +9,7 @@ FEATURE = Feature(
     commands={
         "code": Command(
             group=EXPORT,
-            place=0,
+            order=0,
             sentence="Print the program that runs a model in a mode.",
             page="code.md",
             option_groups=("opened", "often"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ortbench.core.errors import DONE, BenchmarkFailed, Unsupported
 from ortbench.core.safe_text import visible
 from ortbench.features.code.model import Program
-from ortbench.jobs.publishing import check_place, write
+from ortbench.jobs.publishing import check_writable, write
 from ortbench.measure.process import open_worker
 from ortbench.model.protocol import Opened, Prepared
 from ortbench.plan.plan import Plan
@@ -18,8 +18,8 @@ _WARMUP = 1  # of a mode whose program is written: nothing is timed
 def write_code(plan: Plan, out: str | None, notebook: str | None) -> int:
     """Write the program of the first of the plan's modes that can be set up to files, or print it where no file was asked for; the exit
     code. `BadInput` or `BenchmarkFailed` where none can be set up, or no program is written for it."""
-    check_place(out, "--out")
-    check_place(notebook, "--notebook")
+    check_writable(out, "--out")
+    check_writable(notebook, "--notebook")
     mode, opened, prepared, found = _ask_worker(plan)
     from ortbench.features.code.report import notebook as notebook_text
     from ortbench.features.code.report import write_program

@@ -96,6 +96,6 @@ class Program(TypedDict):
     wait_download: ProgramWait | None
     by_address: bool
     captured: bool
-    external: schema.Place | None
+    external: schema.LibraryMemory | None
     dlpack: bool
     loop: ProgramLoop | None

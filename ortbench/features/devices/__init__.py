@@ -7,7 +7,7 @@ FEATURE = Feature(
     commands={
         "devices": Command(
             group=INSPECT,
-            place=10,
+            order=10,
             sentence="List execution providers, their devices, memory and modes.",
             page="choose-ep.md",
             options={"ep-library": {}, "python": {}, "json": {}, "verbose": {}},

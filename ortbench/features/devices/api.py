@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ortbench.api.calls import with_options
 from ortbench.api.commands import read_call, until_interrupted
-from ortbench.api.signatures import takes
 from ortbench.features.devices.job import list_devices
 from ortbench.features.devices.model import Listed
 from ortbench.features.devices.plan import listing_of
 
 
-@takes
+@with_options
 def devices(**options: Any) -> Listed:
     """List execution providers, their devices, memory and modes.
 

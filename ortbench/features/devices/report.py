@@ -7,8 +7,8 @@ from collections import Counter
 from ortbench.core.eps import NO_DEVICE
 from ortbench.core.safe_text import visible
 from ortbench.features.devices.model import Listed
-from ortbench.model.hardware_names import vendor_name
 from ortbench.model.protocol import EpDevice, ListedEp
+from ortbench.model.schema import vendor_name
 from ortbench.report.terminal.console import Screen
 from ortbench.report.terminal.ep_lines import print_memory, print_modes
 

@@ -7,7 +7,7 @@ FEATURE = Feature(
     commands={
         "doctor": Command(
             group=INSPECT,
-            place=0,
+            order=0,
             sentence="Check what does not work here, and how noisy this machine is.",
             page="troubleshooting.md#the-machine-ortbench-doctor",
             options={

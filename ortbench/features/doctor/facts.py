@@ -11,13 +11,12 @@ from ortbench.analysis.eps import NO_GPU, SHARED, in_folder, lacks_gpu, mending,
 from ortbench.analysis.noise import WHO, used_by_others
 from ortbench.core import units
 from ortbench.core.eps import CUDA_PACKAGE, SHORT_NAMES, is_nvidia, origin
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import join_words
 from ortbench.facts.sentences import phrase
 from ortbench.facts.shared import busy_fact
 from ortbench.features.doctor.model import Card, Cpu, Cuda, Facts, Noise, Nvidia
-from ortbench.model.hardware_names import kind
 from ortbench.model.protocol import ListedEp
-from ortbench.model.schema import MachineNoise
+from ortbench.model.schema import MachineNoise, kind
 
 GOOD, KNOW, BAD = "good", "worth knowing", "bad"
 VERDICTS = (GOOD, KNOW, BAD)
@@ -152,7 +151,7 @@ def _provider(ep: ListedEp, name: str, has_gpu: bool) -> Finding:
     if ep["problem"] is None:
         devices = [kind(it["hardware"]) for it in ep["devices"] if "vendor" in it["hardware"]]
         code = "ep-runs" if devices else "ep-by-name" if ep["devices"] else "ep-without-device"
-        return _finding(code, ep=name, devices=listed(devices))
+        return _finding(code, ep=name, devices=join_words(devices))
     where = None if ep["missing"] is None else origin(ep["missing"])
     if where is None:
         return _finding("ep-fails", ep=name, why=ep["problem"], command="")
@@ -201,12 +200,12 @@ def _libraries(built: Cuda) -> Iterator[Finding]:
         if absent := [it for it in missing if it["name"].startswith(_TO_LOAD) == is_to_load]:
             paths = [path for it in absent for path in it["others"]]
             others = f"; other versions do not help: {', '.join(paths)}" if paths else ""
-            yield _finding(code, names=listed([it["name"] for it in absent]), others=others)
+            yield _finding(code, names=join_words([it["name"] for it in absent]), others=others)
     for library in built["libraries"]:
         name, paths, loaded = library["name"], library["found"], library["loaded"]
         if len(paths) > 1:
             taken = f"{loaded} is the one loaded" if loaded else "the first on the search path is taken"
-            yield _finding("several-files", name=name, count=len(paths), places=listed(paths), taken=taken)
+            yield _finding("several-files", name=name, count=len(paths), places=join_words(paths), taken=taken)
         elif loaded or paths:
             yield _finding("library", name=name, place=loaded or paths[0])
 
@@ -235,7 +234,7 @@ def _card(gpu: int, card: Card) -> Iterator[Finding]:
         yield _finding("power-limit", gpu=gpu, limit=limit, usual=usual)
     slowed = card.get("slowed_by")
     if slowed is not None:
-        yield _finding("slowed" if slowed else "not-slowed", gpu=gpu, reasons=listed(slowed))
+        yield _finding("slowed" if slowed else "not-slowed", gpu=gpu, reasons=join_words(slowed))
     processes, busy = card.get("processes"), card.get("busy")
     if processes:
         said = []
@@ -243,7 +242,7 @@ def _card(gpu: int, card: Card) -> Iterator[Finding]:
             memory = "" if process["memory_bytes"] is None else f", {units.size(process['memory_bytes'])}"
             said.append(f"{process['name'] or 'process'} ({process['pid']}{memory})")
         count = "1 other process" if len(said) == 1 else f"{len(said)} other processes"
-        yield _finding("gpu-shared", gpu=gpu, count=count, names=listed(said))
+        yield _finding("gpu-shared", gpu=gpu, count=count, names=join_words(said))
     elif busy is not None and busy > _IDLE:
         yield _finding("gpu-busy", gpu=gpu, busy=units.share(busy))
     elif processes is not None:
@@ -276,7 +275,7 @@ def _clocks(cpu: Cpu) -> Iterator[Finding]:
     governors, turbo = cpu["governors"], cpu["turbo"]
     slow = [f"{name} ({units.count(cores, 'core')})" for name, cores in governors.items() if name != "performance"]
     if governors:
-        yield _finding("slow-governor" if slow else "governor", governors=listed(slow))
+        yield _finding("slow-governor" if slow else "governor", governors=join_words(slow))
     if turbo is not None:
         command = _INTEL if "intel" in cpu["model"].lower() else _AMD
         yield _finding("turbo" if turbo else "no-turbo", command=command)

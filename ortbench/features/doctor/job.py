@@ -7,8 +7,8 @@ from ortbench.core import printed, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.core.processes import with_pip_of
 from ortbench.core.safe_text import complain
-from ortbench.jobs.measuring import observer_for
 from ortbench.jobs.publishing import write_json
+from ortbench.jobs.run import observer_for
 
 if TYPE_CHECKING:
     from ortbench.features.doctor.facts import Section

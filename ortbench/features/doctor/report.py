@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import join_words
 from ortbench.features.doctor.facts import BAD as IS_BAD
 from ortbench.features.doctor.facts import GOOD as IS_GOOD
 from ortbench.features.doctor.facts import KNOW, VERDICTS, Finding, Section
@@ -29,5 +29,7 @@ def _conclusion(sections: Sequence[Section], eps: Sequence[str]) -> model.Conclu
     counts = ", ".join(f"{verdicts.count(verdict)} {_SIGNS[verdict][0]}" for verdict in VERDICTS)
     is_bad = IS_BAD in verdicts
     what = "mend what is bad" if is_bad else "nothing to mend"
-    can = f"models can be measured with {listed([f'--ep {it}' for it in eps])}" if eps else "no EP can be measured on"
+    can = (
+        f"models can be measured with {join_words([f'--ep {it}' for it in eps])}" if eps else "no EP can be measured on"
+    )
     return model.Conclusion(f"{counts}: {what}; {can}", tone=model.BAD if is_bad else model.GOOD)

@@ -6,7 +6,7 @@ FEATURE = Feature(
     passes={
         "measure-energy": Pass(
             key="energy",
-            place=20,
+            order=20,
             help="Measure the energy of an inference, some seconds per mode.",
             text="measuring the idle draw",
             is_forecast=True,

@@ -55,7 +55,7 @@ class Recorder:
         moves: list[tuple[int, float]] = []
         last: float | None = None
         while (now := self._clock()) < until or (len(moves) < steps and now < at_most):
-            signals.heed()
+            signals.stop_if_asked()
             joules, at = self.meter.joules(), self._clock()
             if last is not None and joules != last and at >= settled:
                 moves.append((at, joules))

@@ -6,7 +6,7 @@ FEATURE = Feature(
     commands={
         "explain": Command(
             group=INSPECT,
-            place=30,
+            order=30,
             sentence="Explain the words of a report: columns, verdicts, warnings.",
             page="command-line.md#on-the-terminal",
         )

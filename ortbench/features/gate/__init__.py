@@ -8,7 +8,7 @@ FEATURE = Feature(
     commands={
         "gate": Command(
             group=COMPARE,
-            place=10,
+            order=10,
             sentence="Check a model or a stored result in CI: pass or fail.",
             page="gates.md",
             option_groups=("single", "loops", "measures", "reported"),

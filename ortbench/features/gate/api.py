@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ortbench.api.calls import AnyPath, Interrupted, Tell, check_saved, measuring, with_options
 from ortbench.api.commands import read_call, until_interrupted
 from ortbench.api.results import Result, markdown_of, read, tables_of
-from ortbench.api.running import Interrupted, Place, Tell, measuring, saved
-from ortbench.api.signatures import takes
 from ortbench.core.safe_text import visible
 from ortbench.facts.checks import PASSED
 from ortbench.features.gate.gates.checks import Verdict as GateVerdict
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     import pandas
 
 
-@takes
+@with_options
 def gate(
-    result: Result | StoredResult | Place | None = None,
+    result: Result | StoredResult | AnyPath | None = None,
     *,
     progress: Tell | None = None,
     **options: Any,
@@ -43,7 +42,7 @@ def gate(
         BadInput, BenchmarkFailed, NotComparable, NotSaved, Interrupted: as their own docstrings say.
     """
     from ortbench.features.gate import job
-    from ortbench.jobs.measuring import folder_maker
+    from ortbench.jobs.run import folder_maker
 
     stored, baseline = _result(result), options.get("baseline")
     there = baseline if isinstance(baseline, StoredResult) else None
@@ -53,14 +52,14 @@ def gate(
         if stored is not None:
             base = there or (None if asked.baseline is None else _result(asked.baseline))
             return Verdict.wrap(job.gate_stored(stored, base, asked.limits, asked.force, bool(asked.why)))
-        plans = [call.called(plan) for plan in asked.plans]
+        plans = [call.name_model(plan) for plan in asked.plans]
         folder = folder_maker(call.out, plans[:1], "gate")
         with measuring(progress) as observer, until_interrupted():
             found = job.gate_live(replace(asked, plans=tuple(plans)), folder, quiet=True, observer=observer)
             if found is None:
                 raise Interrupted
             verdict = Verdict.wrap(found)
-            saved(verdict)
+            check_saved(verdict)
             return verdict
 
 

@@ -43,15 +43,22 @@ from ortbench.features.gate.gates.checks import (
 from ortbench.features.gate.plan import Limits, candidate_of, limits_of, live
 from ortbench.features.gate.report import build_gate, gate_screen, verdict_report
 from ortbench.jobs.compare import result_file
-from ortbench.jobs.measuring import ForecastLine, MakeFolder, folder_maker, measure, observer_for, result_saver
 from ortbench.jobs.publishing import check_wanted, publish
+from ortbench.jobs.run import ForecastLine, MakeFolder, folder_maker, measure, observer_for, result_saver
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import USUAL
 from ortbench.model.modes import INFERENCE, LATENCY
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.plan.baseline import baseline_of, has_live_baseline
-from ortbench.plan.options import RawOptions, declared, flags_of_kinds, limits_of_kinds, options_for, plans_of_features
+from ortbench.plan.options import (
+    RawOptions,
+    declared_options,
+    flags_of_kinds,
+    limits_of_kinds,
+    options_for,
+    plans_of_features,
+)
 from ortbench.plan.plan import Observer, OutputOptions, Plan, check
 from ortbench.plan.plan_builder import modes_to_compare, with_memory
 from ortbench.plan.target import Inputs
@@ -201,7 +208,7 @@ def gate_live(
     asked: AskedGate, make_folder: MakeFolder | None, quiet: bool = False, observer: Observer | None = None
 ) -> Verdict | None:
     """Measure a candidate, in turns with its baseline where there are two plans, until the verdict is clear; a regression
-    once more, with fresh workers. None if it was interrupted; see `ortbench.jobs.measuring.measure`."""
+    once more, with fresh workers. None if it was interrupted; see `ortbench.jobs.run.measure`."""
     outcome = _measure_once(asked, quiet, observer, make_folder)
     if outcome is None:
         return None
@@ -312,7 +319,7 @@ def _differences(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list
     candidate, baseline = results
     inputs = [
         f"{it.flag}: {short(getattr(plans[1].inputs, name))} → {short(getattr(plans[0].inputs, name))}"
-        for name, it in declared(Inputs).items()
+        for name, it in declared_options(Inputs).items()
         if getattr(plans[1].inputs, name) != getattr(plans[0].inputs, name)
     ]
     inputs += map(apart, different_stages(baseline, candidate))

@@ -8,13 +8,11 @@ from functools import partial
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.model.metric_names import MetricName
+from ortbench.model.metric_names import MetricName, parse_slo
 from ortbench.model.metrics import known_or_plain
-from ortbench.model.modes import ALL_MODES, CPU, LATENCY, MEMORY_SIDES, MODES, comes_with, no_such
-from ortbench.model.slo import parse_slo
+from ortbench.model.modes import ALL_MODES, CPU, LATENCY, MEMORY_OWNERS, MODES, comes_with, no_such
 from ortbench.plan.baseline import STORED_BASELINE as STORED_BASELINE
 from ortbench.plan.baseline import TYPED_BASELINE as TYPED_BASELINE
-from ortbench.plan.compare_options import FIGURES, METRICS
 from ortbench.plan.option_types import MODEL, MODES_ALONE, SHARE, SIZE, SPEEDUPS, TEXT, TIME, WHOLE, check_seconds
 from ortbench.plan.options import (
     LIMIT,
@@ -31,7 +29,7 @@ from ortbench.plan.options import (
     plans_of_features,
 )
 from ortbench.plan.plan import Plan
-from ortbench.plan.plan_builder import planner_of
+from ortbench.plan.plan_builder import FIGURES, METRICS, planner_of
 
 _MEMORY = ("device_memory", "host_memory")
 
@@ -109,7 +107,7 @@ class Limits:
     @property
     def most_memory(self) -> dict[str, int | None]:
         """What a mode may take of each side's memory, bytes; None for what is not limited."""
-        return dict(zip(MEMORY_SIDES, (self.max_device_memory, self.max_host_memory), strict=True))
+        return dict(zip(MEMORY_OWNERS, (self.max_device_memory, self.max_host_memory), strict=True))
 
     @property
     def of_memory(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ortbench.analysis.comparison import Row, rows
 from ortbench.analysis.series import Point
-from ortbench.core.safe_text import capitalized
+from ortbench.core.safe_text import capitalize
 from ortbench.facts.checks import FAILED, PASSED, Check
 from ortbench.facts.checks import UNCLEAR as UNDECIDED
 from ortbench.facts.comparison import is_repeated
@@ -102,7 +102,7 @@ def _ending(verdict: Verdict) -> tuple[Conclusion, SavedIn]:
 
 def verdict_report(verdict: Verdict) -> Report:
     """The verdict and its checks alone, which stand first on a page."""
-    said = [] if verdict.sentence == verdict.word else [Note(capitalized(verdict.sentence))]
+    said = [] if verdict.sentence == verdict.word else [Note(capitalize(verdict.sentence))]
     own = [it for it in verdict.differences if it.key not in _CHANGES]  # changes stand beside the results
     return Report(f"Gate: {verdict.word}", [[Notes([*said, *_in_words(verdict), *map(remark_note, own)])]])
 

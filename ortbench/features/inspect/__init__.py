@@ -7,7 +7,7 @@ FEATURE = Feature(
     commands={
         "inspect": Command(
             group=INSPECT,
-            place=20,
+            order=20,
             sentence="Show what a model takes, gives and consists of.",
             page="inputs.md",
             option_groups=("placed",),

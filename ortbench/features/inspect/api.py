@@ -3,15 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ortbench.api.calls import Model, with_options
 from ortbench.api.commands import read_call, until_interrupted
-from ortbench.api.running import Model
-from ortbench.api.signatures import takes
 from ortbench.features.inspect.job import inspect_model
 from ortbench.features.inspect.model import Inspected
 from ortbench.features.inspect.plan import plan_inspection
 
 
-@takes
+@with_options
 def inspect(model: Model, **options: Any) -> Inspected:
     """Show what a model takes, gives and consists of.
 

@@ -8,7 +8,7 @@ from ortbench.analysis.items import dims_of
 from ortbench.analysis.outputs import WHY
 from ortbench.analysis.placement import outlook
 from ortbench.core import units
-from ortbench.core.safe_text import first_of, shortened, visible
+from ortbench.core.safe_text import first_of, shorten, visible
 from ortbench.features.inspect.model import Inspected
 from ortbench.model.schema import SuggestedLoop, Tensor
 from ortbench.report.phrases import sequence
@@ -56,7 +56,7 @@ def print_model(found: Inspected, verbose: bool = True) -> None:
 def _print_loop(screen: Screen, loop: SuggestedLoop | None, runs: bool) -> None:
     if loop is None:
         return
-    fed = ", ".join(f"{shortened(out)} → {shortened(into)}" for out, into in loop["patterns"])
+    fed = ", ".join(f"{shorten(out)} → {shorten(into)}" for out, into in loop["patterns"])
     why = "by their names" if loop["sure"] else "maybe: the only pair of one type and shape"
     how = "" if runs else ", with sizes that the model takes (--shape, --dim)"
     screen.text(visible(f"{fed} ({why}); to measure it{how}:"), label="  loop    ")
@@ -105,7 +105,7 @@ def _tensor(tensor: Tensor, widths: Sequence[int]) -> str:
     if tensor["type"].startswith(("seq(", "optional(seq(")):
         with_sizes = " each" + (f", {sequence(tensor['tensors'])}" if "tensors" in tensor else "")
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
-    return f"{padded(visible(shortened(tensor['name'])), widths[0])}  {padded(tensor['type'], widths[1])}  {model}{with_sizes}{size}{note}"
+    return f"{padded(visible(shorten(tensor['name'])), widths[0])}  {padded(tensor['type'], widths[1])}  {model}{with_sizes}{size}{note}"
 
 
 def _count_operators(operators: dict[str, int], verbose: bool) -> str:

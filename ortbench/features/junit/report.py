@@ -96,7 +96,7 @@ def _costs(case: Case) -> list[str]:
     found = [] if enqueue is None else [f"enqueue {duration(enqueue)}"]
     found += [] if spent is None else [f"CPU time {duration(spent)}"]
     found += [
-        f"{owner} memory {size(bytes_)}" for owner in modes.MEMORY_SIDES if (bytes_ := figure(case, owner)) is not None
+        f"{owner} memory {size(bytes_)}" for owner in modes.MEMORY_OWNERS if (bytes_ := figure(case, owner)) is not None
     ]
     return found if joules is None else [*found, f"energy per inference {energy(joules)}"]
 

@@ -10,7 +10,7 @@ FEATURE = Feature(
     commands={
         "load": Command(
             group=MEASURE,
-            place=10,
+            order=10,
             sentence="Measure a model under load: clients, or requests at a rate.",
             page="load.md",
             plan="load_of",

@@ -14,7 +14,7 @@ from ortbench.analysis.noise import is_busy, quiet_options, supports_within
 from ortbench.analysis.resource_usage import STILL
 from ortbench.analysis.speedups import FASTER, NOISY, UNKNOWN, may_be_faster
 from ortbench.core.eps import CPU_EP
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import join_words
 from ortbench.core.stats import FEW, Value
 from ortbench.core.units import rate_asked
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
@@ -299,7 +299,7 @@ def points_text(cases: Sequence[Case]) -> str:
     if len(cases) < 2:
         return "".join(load_point_of(case).phrase for case in cases)
     preposition, _, unit = load_point_of(cases[-1]).phrase.split(" ", 2)
-    return f"{preposition} {listed([rate_asked(load_point_of(case).value) for case in cases])} {unit}"
+    return f"{preposition} {join_words([rate_asked(load_point_of(case).value) for case in cases])} {unit}"
 
 
 def search_fact(result: Result, mode: str, found: SloRate | None, asked: Asked) -> Fact:

@@ -10,7 +10,7 @@ from ortbench.analysis.load_points import FEWEST_BLOCKS, LEAST, P50, by_name, in
 from ortbench.analysis.series import PERCENTILES, Key, Point, block_figure_of, is_of, point_text
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.features import candidates
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import join_words
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Values, ns
 from ortbench.features.gate.gates import (
@@ -293,7 +293,7 @@ def _compared_keys(load_points: Sequence[tuple[str, LoadPoint]], limits: Limits)
                 own += [Key(mode, point, Figure(metric.metric, metric.statistic))] if is_of(metric, dict(point)) else []
         if metric is not None:
             if metric.metric not in _METRICS:
-                reason = f"blocks of load points have {listed(_METRICS)}; compare stored results for others"
+                reason = f"blocks of load points have {join_words(_METRICS)}; compare stored results for others"
                 raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
             refuse_statistic(metric, KIND.key)
         if metric is not None and not own:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.core.errors import BadInput
 from ortbench.features.load.plan import AUTO, load_in
-from ortbench.jobs.measuring import MeasuredSeries
+from ortbench.jobs.run import MeasuredSeries
 from ortbench.plan.plan import Plan
 
 if TYPE_CHECKING:

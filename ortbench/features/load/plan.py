@@ -15,8 +15,8 @@ from ortbench.core.eps import CPU_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.files import Kind, check_readable, kind_of
 from ortbench.features.load.model import OWN, PROCESS, SHARED, own_rate
+from ortbench.model.metric_names import parse_slo
 from ortbench.model.modes import CPU, LOAD_MODES, Part
-from ortbench.model.slo import parse_slo
 from ortbench.plan.option_types import FLAG, TEXT, TIME, WHOLE, check_seconds, finite
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, build, new_option, option
 from ortbench.plan.plan import Plan
@@ -119,7 +119,7 @@ class LoadPlan(Part):
     )  # fmt: skip
     arrivals: str = _put(
         "arrivals", "KIND/FILE", "Space requests as poisson, uniform, or a file of timestamps (s).",
-        kind=TEXT._replace(python="Place"), default=POISSON, check=_arrivals,
+        kind=TEXT._replace(python="AnyPath"), default=POISSON, check=_arrivals,
     )  # fmt: skip
     sessions: str = _put(
         "sessions", "KIND", "Give clients a shared session, their own, or a process each.",

@@ -14,7 +14,7 @@ FEATURE = Feature(
     commands={
         "loop": Command(
             group=MEASURE,
-            place=20,
+            order=20,
             sentence="Measure a decoder that generates, or a model in a loop.",
             page="loops.md",
             plan="loop_of",

@@ -17,7 +17,7 @@ from ortbench.core.stats import FEW, Value, by_processes, summarise, t_quantile
 from ortbench.features.loop.model import COPIED_BY_STEPS, SETTINGS, Generation, Loop
 from ortbench.model.modes import ENERGY, LATENCY, STEP, WHOLE_LOOP
 from ortbench.model.result import Case, Result
-from ortbench.model.settings import changed
+from ortbench.model.settings import setting_pairs
 
 _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
 # Of jumps over depth: the share of a step's time that is one, how many steps it takes to look for them, how many loops, the share
@@ -292,7 +292,7 @@ def identity(result: Result, own: Traits) -> Traits:
 
 
 def changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    return changed(SETTINGS, one.part, other.part)
+    return setting_pairs(SETTINGS, one.part, other.part)
 
 
 def essence(loop: Loop) -> Loop:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import INDEX, names_in
 from ortbench.core.files import check_readable, is_folder
-from ortbench.core.parts import made
+from ortbench.core.parts import typed_value
 from ortbench.model.modes import LOOP_MODES, MODES, SHARED, Mode, Part, Work
-from ortbench.plan.list_syntax import WHOLES
+from ortbench.model.settings import WHOLES
 from ortbench.plan.option_types import DIMS, PAIRINGS, PAIRS, PATH, TEXTS, WHOLE
-from ortbench.plan.options import LOOP, RawOptions, at_least, build, declared, exists, option
+from ortbench.plan.options import LOOP, RawOptions, at_least, build, declared_options, exists, option
 
 if TYPE_CHECKING:
     from ortbench.plan.plan import Plan
@@ -141,7 +141,7 @@ class Steps(Part):
 GENERATION = ("prompt-length", "generate", "context", "tokens")  # the options of a loop that generates
 _ELSE = ("steps", "first-dim")  # those of one that does not
 
-steps_from: Callable[[dict[str, Any]], Steps] = partial(made, Steps)
+steps_from: Callable[[dict[str, Any]], Steps] = partial(typed_value, Steps)
 
 
 def planner_of(model: str, given: RawOptions) -> tuple[Mapping[str, Mode], Callable[..., Plan]] | None:
@@ -149,7 +149,7 @@ def planner_of(model: str, given: RawOptions) -> tuple[Mapping[str, Mode], Calla
     options of a loop without what makes it one."""
     if given.get("feedback") or os.path.isdir(model) or any(it in given for it in GENERATION):
         return LOOP_MODES, loop_of
-    stray = next((it.name for it in declared(Steps).values() if it.flag in given), None)
+    stray = next((it.name for it in declared_options(Steps).values() if it.flag in given), None)
     return None if stray is None else (MODES, partial(_refuse, stray))
 
 
@@ -178,7 +178,9 @@ def _steps_of(given: RawOptions, decoder: Decoder) -> Steps:
         if flag in given:
             instead = "give --feedback OUT=IN too; a model that generates takes --generate and --prompt-length"
             raise BadInput(f"--{flag}: {instead}", f"--{flag}")
-    return build(Steps, given, decoder=decoder, count=given.get("generate", declared(Steps)["generate"].default))
+    return build(
+        Steps, given, decoder=decoder, count=given.get("generate", declared_options(Steps)["generate"].default)
+    )
 
 
 # Folders
@@ -221,9 +223,9 @@ def found_in(path: str) -> tuple[str, Decoder]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    from ortbench.model import door  # a model by itself need not wait for its msgspec
+    from ortbench.model import file_reading  # a model by itself need not wait for its msgspec
 
-    found = door.parse(door.content_of(path), str(path))
+    found = file_reading.parse(file_reading.content_of(path), str(path))
     if not isinstance(found, dict):
         raise BadInput(f"{path} is no JSON object")
     return found

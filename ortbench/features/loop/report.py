@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.core import units
-from ortbench.core.safe_text import first_of, shortened
+from ortbench.core.safe_text import first_of, shorten
 from ortbench.features.loop.analysis import generation_of, growth_ns, is_first_apart
 from ortbench.features.loop.model import KIND, Generation, Loop
 from ortbench.model.modes import LATENCY, STEP
@@ -91,7 +91,7 @@ def inputs_line(result: Result) -> str:
     if generation_of(result) is None:
         return phrases.inputs_line(result)
     inputs, cache = result.model["inputs"], {into for _, into in result.part["feedback"]}
-    shown = [f"{shortened(it['name'])}: {shape_text(it)}" for it in inputs if it["name"] not in cache]
+    shown = [f"{shorten(it['name'])}: {shape_text(it)}" for it in inputs if it["name"] not in cache]
     of_cache = [shape_text(it) for it in inputs if it["name"] in cache]
     if of_cache:
         shape = of_cache[0] if len(set(of_cache)) == 1 else "of several shapes"
@@ -102,7 +102,7 @@ def inputs_line(result: Result) -> str:
 def own_line(result: Result) -> str:
     """A loop: how many steps, and what is fed back."""
     loop: Loop = result.part
-    pairs = [f"{shortened(out)} → {shortened(into)}" for out, into in loop["feedback"]]
+    pairs = [f"{shorten(out)} → {shorten(into)}" for out, into in loop["feedback"]]
     fed = first_of(pairs, PAIRS)
     if (made := loop.get("generation")) is not None:
         return _generation_line(made, loop, fed)

@@ -5,7 +5,7 @@ from ortbench.core.features import Feature, Pass
 FEATURE = Feature(
     passes={
         "measure-memory": Pass(
-            key="memory", place=10, help="Measure the device and host memory of each mode.", is_apart=True
+            key="memory", order=10, help="Measure the device and host memory of each mode.", is_apart=True
         )
     },
     requests=dict.fromkeys(("forms", "memory", "arenas"), "worker"),

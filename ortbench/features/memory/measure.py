@@ -20,10 +20,10 @@ from ortbench.features.memory.model import Arena, CaseMemory, NodeMemory, Weighe
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.gpus import held_by_process, read_cards
 from ortbench.measure.process import Client, request_of, worker_for
-from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import DEVICE_MEMORY, HOST_MEMORY
 from ortbench.model.result import OK, Case
+from ortbench.model.schema import is_on_nvidia
 
 _OPTION = "measure-memory"
 _PROFILE = "ONNX Runtime's profile of the same inferences in another worker"

@@ -6,7 +6,7 @@ FEATURE = Feature(
     writers={
         "html": Writer(
             module="report.page",
-            place=40,
+            order=40,
             help="Write the report as HTML; '-' is standard output.",
             commands=(*REPORTED, "compare", "report", "tune"),
             common=("run", "report", "often"),

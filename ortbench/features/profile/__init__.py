@@ -8,7 +8,7 @@ FEATURE = Feature(
     commands={
         "profile": Command(
             group=INSPECT,
-            place=40,
+            order=40,
             sentence="Record a short session for a timeline, with Nsight Systems.",
             page="timelines.md",
             option_groups=("single", "loops", "measures", "often"),

@@ -12,8 +12,8 @@ from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
 from ortbench.core.processes import find_nsys, nsys_version
 from ortbench.core.safe_text import complain
 from ortbench.features.profile import measure as nsys
-from ortbench.jobs.measuring import folder_maker, measure
 from ortbench.jobs.publishing import publish, say_failures
+from ortbench.jobs.run import folder_maker, measure
 from ortbench.plan.plan import OutputOptions, Plan
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _record_session(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list
     from ortbench.core.files import temporary_folder
     from ortbench.features.profile.analysis import Profile
     from ortbench.measure.folder import new_folder, run_name
-    from ortbench.model import door
+    from ortbench.model import file_reading
     from ortbench.model.result_file import from_data
 
     version = nsys_version(tool)
@@ -96,7 +96,7 @@ def _record_session(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list
             remarks.append(_NOT_READ)
         for file in Path(inner).rglob(printed.FILE_NAME):
             printed.take(file.open("rb"), "session")
-        session = from_data(door.parse(door.content_of(found), str(found))["session"], str(found))
+        session = from_data(file_reading.parse(file_reading.content_of(found), str(found))["session"], str(found))
     session.command = list(plan.command)
     begun = nsys.file_of(report, ".nsys-rep")
     is_lacking = begun.stat().st_size == 0 if begun.exists() else session.setup.get("profiler_listens")

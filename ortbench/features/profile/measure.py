@@ -91,7 +91,7 @@ def _attend(line: Sequence[str], output: int) -> int:
     """Run a command and those that it starts, and end all of them if the program is to end; its exit code."""
     process = start_process(line[0], line, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     try:
-        with signals.awaited():
+        with signals.stoppable_wait():
             return process.wait()
     except KeyboardInterrupt:
         _tell(process, signal.SIGINT)

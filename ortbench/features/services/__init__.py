@@ -6,13 +6,13 @@ FEATURE = Feature(
     writers={
         "action-json": Writer(
             module="report",
-            place=10,
+            order=10,
             help="Write JSON for github-action-benchmark (customSmallerIsBetter).",
             by_command={"gate": {"help": "Write the candidate's JSON for github-action-benchmark."}},
         ),
         "bmf": Writer(
             module="report",
-            place=20,
+            order=20,
             help="Write Bencher's metric format.",
             by_command={"gate": {"help": "Write the candidate's metrics in Bencher's format."}},
         ),

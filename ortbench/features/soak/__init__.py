@@ -8,7 +8,7 @@ FEATURE = Feature(
     commands={
         "soak": Command(
             group=MEASURE,
-            place=60,
+            order=60,
             sentence="Measure a model for a long time: whether memory grows.",
             page="soak.md",
             module="cli",

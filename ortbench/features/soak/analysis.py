@@ -27,7 +27,7 @@ from ortbench.core.units import digits, size
 from ortbench.features.soak.model import SETTINGS, Soak
 from ortbench.model.modes import DEVICE_GROWTH, HOST_GROWTH
 from ortbench.model.result import Case, Result
-from ortbench.model.settings import changed
+from ortbench.model.settings import setting_pairs
 
 NONE, GROWS, STEADY, UNCLEAR = "none", "grows", "steady", "unclear"
 TOLERANCE = 512 * 1024  # bytes: a thread that wakes up, its stack and the heap it allocates from take as much, once
@@ -239,7 +239,7 @@ def identity(result: Result, own: Traits) -> Traits:
 
 
 def changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    return [*changed(SETTINGS, one.part, other.part), ("shapes", _shape_names(one), _shape_names(other))]
+    return [*setting_pairs(SETTINGS, one.part, other.part), ("shapes", _shape_names(one), _shape_names(other))]
 
 
 def _shape_names(result: Result) -> list[str]:

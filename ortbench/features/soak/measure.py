@@ -14,10 +14,9 @@ from ortbench.measure.gpus import Card, close_nvml, held_by_process, open_nvml, 
 from ortbench.measure.progress import Row
 from ortbench.measure.rounds import StreamConfiguration
 from ortbench.measure.schedule import Block, OneByOne, Series
-from ortbench.model.hardware_names import is_on_nvidia
 from ortbench.model.modes import LATENCY
 from ortbench.model.protocol import Samples
-from ortbench.model.schema import Machine
+from ortbench.model.schema import Machine, is_on_nvidia
 
 MOST_READINGS = 2000
 _MOST_OF_SHAPE = 1000  # samples of each shape that are kept

@@ -9,7 +9,7 @@ FEATURE = Feature(
     commands={
         "start": Command(
             group=MEASURE,
-            place=50,
+            order=50,
             sentence="Measure the start-up of fresh processes to the first inference.",
             page="start.md",
             plan="start_of",

@@ -8,7 +8,7 @@ from ortbench.core.stats import summarise
 from ortbench.features.start.model import SETTINGS
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_MEMORY, START_PARTS, WHOLE_START
 from ortbench.model.result import Case, Result
-from ortbench.model.settings import changed
+from ortbench.model.settings import setting_pairs
 
 
 def put_figures(case: Case, _: Any) -> None:
@@ -21,4 +21,4 @@ def put_figures(case: Case, _: Any) -> None:
 
 
 def changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    return changed(SETTINGS, one.part, other.part)
+    return setting_pairs(SETTINGS, one.part, other.part)

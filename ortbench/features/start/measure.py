@@ -123,7 +123,7 @@ def run_program(folder: Path, python: str | None, timeout_s: float, outputs: Pat
     found = folder / FOUND
     found.unlink(missing_ok=True)
     with nameless_file() as file:
-        with signals.held():
+        with signals.hold_signals():
             begun = time.perf_counter_ns()
             process = start_process(
                 "a fresh process", line, ends_with_us=True, env=environment, stdout=file, stderr=file
@@ -131,14 +131,14 @@ def run_program(folder: Path, python: str | None, timeout_s: float, outputs: Pat
             launched = time.perf_counter_ns()
             signals.end_with_process(process.kill)
         try:
-            with signals.awaited():
+            with signals.stoppable_wait():
                 process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise BenchmarkFailed(f"a start took more than {timeout_s:g} s and was stopped (--timeout)") from None
         finally:
             process.kill()
             process.wait()
-            signals.ended(process.kill)
+            signals.unregister_end(process.kill)
             assert process.stdin is not None
             process.stdin.close()
             ended = time.perf_counter_ns()

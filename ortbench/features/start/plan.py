@@ -10,7 +10,7 @@ from typing import ClassVar
 from ortbench.features.start import FEATURE
 from ortbench.features.start.model import StartWork
 from ortbench.model.modes import CPU, MODES, Part, Work
-from ortbench.plan.list_syntax import CHOICES
+from ortbench.model.settings import CHOICES
 from ortbench.plan.option_types import FLAG
 from ortbench.plan.options import MEASURED, RawOptions, build, new_option, option
 from ortbench.plan.plan import Plan

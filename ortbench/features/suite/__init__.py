@@ -13,7 +13,7 @@ FEATURE = Feature(
     commands={
         "suite": Command(
             group=MEASURE,
-            place=90,
+            order=90,
             sentence="Measure models, EPs and shapes as a TOML file says.",
             page="suites.md",
             option_groups=("reported",),
@@ -21,7 +21,7 @@ FEATURE = Feature(
         ),
         "suite merge": Command(
             group=MEASURE,
-            place=100,
+            order=100,
             sentence="Merge a suite that was measured in parts (--shard).",
             page="suites.md#shards",
             option_groups=("reported",),

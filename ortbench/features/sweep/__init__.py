@@ -13,7 +13,7 @@ FEATURE = Feature(
     commands={
         "sweep": Command(
             group=MEASURE,
-            place=40,
+            order=40,
             sentence="Measure a model over shapes: which has the most items/s.",
             page="sweeps.md",
             option_groups=_GROUPS,

@@ -16,10 +16,10 @@ from ortbench.analysis.noise import is_busy, join_noise, supports_better
 from ortbench.analysis.outputs import joined_outputs
 from ortbench.core.stats import MEAN, Blocks, Rounds, Value, by_few_rounds
 from ortbench.features.sweep.model import KIND, Best, BestShape, SwitchedShape, Switching
+from ortbench.model.metric_names import Slo
 from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate, mode_of
 from ortbench.model.result import FAILED, Case, Point, Result
 from ortbench.model.schema import Axis, Tensor
-from ortbench.model.slo import Slo
 
 ITEMS, BYTES = "items_per_s", "bytes_in"  # by what a shape is the best
 

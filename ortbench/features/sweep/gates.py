@@ -9,9 +9,9 @@ from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.facts.fact import Fact, Values, per_s
 from ortbench.features.gate.plan import Limits
 from ortbench.features.sweep.analysis import best_of, meets_slo, why_not_told
+from ortbench.model.metric_names import Slo
 from ortbench.model.modes import ALL_MODES, LATENCY, is_rate
 from ortbench.model.result import Result
-from ortbench.model.slo import Slo
 
 
 def slo_checks(result: Result, limits: Limits) -> Iterator[Check]:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.jobs.measuring import MakeFolder, Measured, folder_maker, result_saver, saving
-from ortbench.jobs.publishing import check_wanted, publish_results
+from ortbench.jobs.publishing import Measured, check_wanted, publish_results
+from ortbench.jobs.run import MakeFolder, folder_maker, result_saver, saving
 from ortbench.plan.plan import Observer, OutputOptions
 from ortbench.plan.target import refuse_unclaimed
 
 if TYPE_CHECKING:
     from ortbench.features.sweep.plan import Shape
+    from ortbench.model.metric_names import Slo
     from ortbench.model.result import Result
-    from ortbench.model.slo import Slo
 
 
 def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: OutputOptions) -> int:
@@ -34,7 +34,7 @@ def measure_sweep(
     observer: Observer | None = None,
 ) -> Measured:
     """Measure a sweep, at least two shapes, of which the best keeps to `slo`, and save it in a folder, or nowhere; see
-    `ortbench.jobs.measuring.measure`."""
+    `ortbench.jobs.run.measure`."""
     from ortbench.features.sweep.measure import SharedWorker, Sweep, open_session
 
     plan = shapes[0].plan

@@ -17,11 +17,11 @@ from ortbench.measure.describe import describe
 from ortbench.measure.process import Client, WorkerLost, request_of, worker_for
 from ortbench.measure.progress import Progress
 from ortbench.measure.schedule import BLOCK_NS
+from ortbench.model.metric_names import Slo
 from ortbench.model.modes import LATENCY, is_rate
 from ortbench.model.protocol import Opened
 from ortbench.model.result import Result
 from ortbench.model.schema import Machine
-from ortbench.model.slo import Slo
 from ortbench.model.timeline import Timeline
 from ortbench.plan.plan import Plan
 

@@ -11,9 +11,9 @@ from ortbench.core import units
 from ortbench.core.stats import Value
 from ortbench.features.page.report.chart_data import model
 from ortbench.features.sweep.analysis import decided_best, slo_of
+from ortbench.model.metric_names import Slo
 from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, is_rate
 from ortbench.model.result import Case, Result
-from ortbench.model.slo import Slo
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 
 _Value = tuple[float, float, float]  # a figure, and its 95 % interval

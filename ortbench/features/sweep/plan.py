@@ -10,14 +10,14 @@ from pathlib import Path
 from ortbench.core.errors import BadInput
 from ortbench.core.files import check_readable
 from ortbench.features.sweep import FEATURE
-from ortbench.model.slo import FIELDS, Slo, parse_limits
+from ortbench.model.metric_names import FIELDS, Slo, parse_limits
 from ortbench.plan.option_types import ARRAY_SETS, FLAG, OptionType, text_of
 from ortbench.plan.options import (
     INPUT,
     MEASURED,
     RawOptions,
     build,
-    declared,
+    declared_options,
     new_option,
     option,
     options_for,
@@ -64,7 +64,7 @@ IN_SUITES = (
         FLAG,
         commands=(),
     ),
-    declared(SweepOptions)["data"],
+    declared_options(SweepOptions)["data"],
 )
 
 

@@ -6,7 +6,7 @@ FEATURE = Feature(
     writers={
         "trace": Writer(
             module="report",
-            place=30,
+            order=30,
             help="Write a timeline for Perfetto and chrome://tracing (or .gz).",
             commands=("run", "traced"),
             after_screen=True,

@@ -21,7 +21,7 @@ from typing import Any
 
 from ortbench.analysis.noise import wait_predicate
 from ortbench.core import units
-from ortbench.core.safe_text import complain, encoded, visible_lines
+from ortbench.core.safe_text import complain, encode, visible_lines
 from ortbench.model.modes import LATENCY, Work, mode_of
 from ortbench.model.result import Case, Result, work_of
 from ortbench.model.schema import MachineNoise
@@ -41,7 +41,7 @@ def trace_file(publication: Publication, path: str) -> str | bytes:
     for words in trace["otherData"]["missing"]:
         complain(f"--trace lacks: {words}")
     text = trace_json(trace)
-    return gzip.compress(encoded(text), mtime=0) if path.endswith(".gz") else text
+    return gzip.compress(encode(text), mtime=0) if path.endswith(".gz") else text
 
 
 def chrome_trace(

@@ -6,7 +6,7 @@ FEATURE = Feature(
     commands={
         "tune": Command(
             group=MEASURE,
-            place=70,
+            order=70,
             sentence="Search the session settings that are best for a model.",
             page="tune.md",
             option_groups=("single", "in one mode", "searches", "often", "measures"),

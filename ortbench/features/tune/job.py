@@ -28,9 +28,8 @@ from ortbench.core.units import at_most, count
 from ortbench.features.tune.analysis import ALPHA, FINALISTS, GOALS, TOGETHER, Search
 from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried, failed
 from ortbench.features.tune.plan import INTERACTING, Space, TuneOptions, name_of, space_of
-from ortbench.jobs.measuring import Measured, measure, observer_for, saving
-from ortbench.jobs.publishing import check_wanted
-from ortbench.jobs.run import publish_sides
+from ortbench.jobs.publishing import Measured, check_wanted
+from ortbench.jobs.run import measure, observer_for, publish_configurations, saving
 from ortbench.measure.environment import free_memory, usable_cores
 from ortbench.measure.folder import discard_if_empty, new_folder, run_name
 from ortbench.measure.process import open_worker
@@ -91,8 +90,8 @@ class _Whole(Observer):
     def stage(self, text: str) -> None:
         self._told.stage(text)
 
-    def left(self, seconds: float) -> None:
-        self._told.left(max(0.0, self._ends - time.monotonic()))
+    def show_time_left(self, seconds: float) -> None:
+        self._told.show_time_left(max(0.0, self._ends - time.monotonic()))
 
 
 @dataclass
@@ -339,12 +338,12 @@ def _save(folder: Path, stored: Stored) -> None:
 
 def _resumed(folder: Path, stored: Stored, search: Search) -> Path:
     """The folder of an interrupted search, whose races the search is told; `BadInput` where it is none of these settings."""
-    from ortbench.model import door
+    from ortbench.model import file_reading
 
     file = folder / TUNE_FILE
     if not file.is_file():
         raise BadInput(f"--resume {folder}: is not the folder of a search: it has no {TUNE_FILE}", "--resume")
-    earlier = door.shape(door.parse(door.content_of(file), str(file)), str(file), Stored)
+    earlier = file_reading.shape(file_reading.parse(file_reading.content_of(file), str(file)), str(file), Stored)
     other = [key for key in ("sha256", "given", "settings") if earlier[key] != stored[key]]
     if other:
         reason = "searched another model, or with other options or cores: type the same command"
@@ -408,4 +407,6 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
         why,
         shown(lacking),
     )
-    return publish_sides(done, [now.plan(FIRST)] * len(done.results), wanted, before, lambda: text(stored), _SHOWN)
+    return publish_configurations(
+        done, [now.plan(FIRST)] * len(done.results), wanted, before, lambda: text(stored), _SHOWN
+    )

@@ -9,8 +9,8 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.features.tune.model import Configuration
 from ortbench.model.modes import CPU
-from ortbench.plan.list_syntax import Several
-from ortbench.plan.option_types import PLACE, TIME
+from ortbench.model.settings import Several
+from ortbench.plan.option_types import PATH_OR_FOLDER, TIME
 from ortbench.plan.options import MEASURED, WRITTEN, Option, RawOptions, option, options_of
 from ortbench.plan.plan import NO_SPIN, Plan
 from ortbench.plan.plan_builder import modes_to_measure, plan_of
@@ -35,7 +35,7 @@ class TuneOptions:
         common=("tune",), is_in_suites=False,
     )  # fmt: skip
     resume: Any = option(
-        "resume", "DIR", "Continue the interrupted search in this folder.", WRITTEN, kind=PLACE, commands=("tune",),
+        "resume", "DIR", "Continue the interrupted search in this folder.", WRITTEN, kind=PATH_OR_FOLDER, commands=("tune",),
         common=("tune",), is_in_suites=False,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ FEATURE = Feature(
     commands={
         "watch": Command(
             group=INSPECT,
-            place=50,
+            order=50,
             sentence="Run a program and say what ONNX Runtime costs in it.",
             page="watch.md",
             option_groups=("measures",),

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from ortbench.api.running import Place
+from ortbench.api.calls import AnyPath
 from ortbench.core.errors import BadInput
 from ortbench.core.files import temporary_folder
 from ortbench.features.watch import shim
@@ -28,7 +28,7 @@ class watch:
         data: what ``result.json`` of `ortbench watch` has, from the end of the block on.
     """
 
-    def __init__(self, *, replay: bool = False, ep_library: Place | None = None) -> None:
+    def __init__(self, *, replay: bool = False, ep_library: AnyPath | None = None) -> None:
         self.data: dict[str, Any] = {}
         self._replay, self._library = replay, None if ep_library is None else os.fspath(ep_library)
         self._report: Any = None

@@ -14,7 +14,7 @@ from ortbench.analysis.placement import short
 from ortbench.analysis.speedups import is_on_host
 from ortbench.core import units
 from ortbench.core.features import part_of
-from ortbench.core.safe_text import first_of, listed, shortened
+from ortbench.core.safe_text import first_of, join_words, shorten
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import facts_of, shown
 from ortbench.facts.sentences import sentence_of
@@ -77,7 +77,7 @@ def heading(result: Result) -> list[str]:
 
 
 def input_shapes(result: Result) -> str:
-    return first_of([f"{shortened(it['name'])}: {_shape(it['shape'])}" for it in result.model["inputs"]], _NAMES)
+    return first_of([f"{shorten(it['name'])}: {_shape(it['shape'])}" for it in result.model["inputs"]], _NAMES)
 
 
 def _shape(shape: list[int] | None) -> str:
@@ -97,7 +97,7 @@ def _checked(result: Result) -> str:
         said.append(f"equal outputs in {len(equal)}{of} modes")
     copied = [*dict.fromkeys(it.mode for it in timed if _passed(it, "zero_copy"))]
     if copied and not is_on_host(result):
-        said.append(f"{listed(copied)} zero-copy")
+        said.append(f"{join_words(copied)} zero-copy")
     took = "" if result.took_ns is None else f" in {units.seconds(result.took_ns)}"
     many = f" in {count} processes" if (count := processes_in(result)) else ""
     ended = "Interrupted" if result.stopped and result.stopped["reason"] == "interrupted" else "Measured"

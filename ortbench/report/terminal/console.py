@@ -123,7 +123,7 @@ class Screen:
 
 def shown(text: str) -> str:
     """A text as standard output will show it, so that it can be laid out as it will look."""
-    return safe_text.shown(text, sys.stdout)
+    return safe_text.as_displayed(text, sys.stdout)
 
 
 def padded(text: str, width: int) -> str:

@@ -63,16 +63,18 @@ class LiveProgress(Observer):
 
     def stage(self, text: str) -> None:
         beside = _PROGRESS_WIDTH + len("  100 % 0:00:00 0:00:00 left  ")
-        self._draw(description=shortened(safe_text.shown(text, sys.stderr), self._console.width - beside))
+        self._draw(description=shortened(safe_text.as_displayed(text, sys.stderr), self._console.width - beside))
 
-    def left(self, seconds: float) -> None:
+    def show_time_left(self, seconds: float) -> None:
         gone = self._clock() - self._begun
         self._share = max(self._share, gone / max(gone + seconds, 1e-9))  # never back, though it may stand still
         self._draw_soon(completed=self._share, left=f"{timedelta(seconds=math.ceil(seconds))} left")
 
     def estimates(self, rows: Sequence[tuple[str, str]]) -> None:
         """They are drawn with the bar, which `left` has drawn before the next block."""
-        shown = [(safe_text.shown(name, sys.stderr), safe_text.shown(text, sys.stderr)) for name, text in rows]
+        shown = [
+            (safe_text.as_displayed(name, sys.stderr), safe_text.as_displayed(text, sys.stderr)) for name, text in rows
+        ]
         most = max(1, self._console.height - 3)  # a line more than the terminal has would stay behind
         width = max((cell_len(name) for name, _ in shown), default=0)
         lines = [f"{set_cell_size(name, width)}  {text}" for name, text in shown]

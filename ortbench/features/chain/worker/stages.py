@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import median
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, WrongOutputs, from_data, to_data
-from ortbench.core.expressions import expanded, nearest
+from ortbench.core.expressions import expand_pattern, nearest
 from ortbench.features.chain.plan import Chain, Link, Stage
 from ortbench.features.loop.worker import CpuLoop, LinkedInput, ResidentLoop
 from ortbench.features.loop.worker import data as loops
@@ -156,7 +156,7 @@ def join(chain: Chain, stages: Sequence[OpenStage]) -> list[Joint]:
 
 def _joints(link: Link, source: OpenStage, target: OpenStage) -> Iterator[Joint]:
     outputs, inputs = source.model.output_names, [spec.name for spec in target.model.inputs]
-    pairs = expanded(link.source.tensor, link.to.tensor, outputs)
+    pairs = expand_pattern(link.source.tensor, link.to.tensor, outputs)
     if not pairs:
         lacks = f"{source.asked.model} has no output {link.source.tensor!r}{nearest(link.source.tensor, outputs)}"
         raise BadInput(f"{link.where['from']}: {link.source}: {lacks}")

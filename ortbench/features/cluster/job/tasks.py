@@ -26,7 +26,7 @@ from ortbench.features.suite.job.record import CASE_FILE, Record, empty_folder, 
 from ortbench.measure.environment import git_commit, set_cluster_node
 from ortbench.measure.gpus import nvidia_gpus
 from ortbench.model.schema import Node
-from ortbench.toml.layers import Demand
+from ortbench.plan.toml_file import Demand
 
 CPU, GPU = "CPU", "GPU"
 Amounts = Mapping[str, float]  # of resources, by their names
@@ -120,7 +120,7 @@ def _outcomes(orders: list[tuple[Job, Record]]) -> Iterator[tuple[Record, dict[s
                     yield record, one_line(f"{type(error.cause).__name__}: {error.cause}")
                 except ray.exceptions.RayError as error:
                     yield record, f"was lost with each machine that it was given to ({type(error).__name__})"
-            signals.heed()
+            signals.stop_if_asked()
     finally:
         for task in running:
             ray.cancel(task, force=True)

@@ -203,7 +203,7 @@ def _without_memory(metric: MetricName, result: Result, baseline: Result, limits
         for it in result.cases
         if it.status == OK
         and metric.mode in (None, it.mode)
-        and metric.fits(it.point)
+        and metric.matches_point(it.point)
         and limits.covers(metric.mode or it.mode)
     )
     pairs = [(one, base) for one in wanted if (base := baseline.case(one.mode, one.point)) is not None]

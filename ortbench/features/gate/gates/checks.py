@@ -36,7 +36,7 @@ from ortbench.features.gate.gates import (
 from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import kind_of, kinds
 from ortbench.model.metrics import metric
-from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_SIDES
+from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_OWNERS
 from ortbench.model.result import OK, Case, Result, work_of
 from ortbench.plan.options import (
     LOOP,
@@ -50,7 +50,7 @@ from ortbench.plan.options import (
 from ortbench.plan.plan import PLAN
 
 NODES = "cpu nodes"  # the check of those that fall back to the CPU
-_METRIC = dict(zip(MEMORY_SIDES, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
+_METRIC = dict(zip(MEMORY_OWNERS, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
 
 
 def check_alone(result: Result, limits: Limits) -> list[Check]:

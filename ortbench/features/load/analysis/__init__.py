@@ -31,10 +31,10 @@ from ortbench.core.safe_text import visible
 from ortbench.core.stats import Ratio, Value, of_processes
 from ortbench.core.units import rate_asked, request_rate
 from ortbench.features.load.model import KIND, Knee, LoadSetup, MetSlo, SloRate
+from ortbench.model.metric_names import SAMPLES_NEEDED
 from ortbench.model.modes import LATENCY, THROUGHPUT, mode_of
 from ortbench.model.result import FAILED, OK, Case, Result
 from ortbench.model.schema import LatencyBounds
-from ortbench.model.slo import SAMPLES_NEEDED
 
 if TYPE_CHECKING:
     import numpy as np

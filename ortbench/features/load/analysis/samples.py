@@ -27,6 +27,7 @@ from ortbench.features.load.analysis.blocks import (
 from ortbench.features.load.analysis.queueing import Found, bounds_across, cycle_interval, fairness, rate_interval
 from ortbench.features.load.model import KIND, SloRate
 from ortbench.model import timeline
+from ortbench.model.metric_names import SAMPLES_NEEDED
 from ortbench.model.modes import (
     ALL_SHAPES,
     APART,
@@ -47,7 +48,6 @@ from ortbench.model.modes import (
 )
 from ortbench.model.result import FAILED, NOT_MEASURED, Case
 from ortbench.model.schema import LatencyBounds, LoadBlock
-from ortbench.model.slo import SAMPLES_NEEDED
 
 if TYPE_CHECKING:
     import numpy as np

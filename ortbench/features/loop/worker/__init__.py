@@ -15,7 +15,7 @@ import numpy as np
 
 from ortbench.core.eps import SHORT_NAMES
 from ortbench.core.errors import BadInput, OrtbenchError, Unsupported, WrongOutputs
-from ortbench.core.safe_text import listed
+from ortbench.core.safe_text import join_words
 from ortbench.features.loop.plan import Steps, steps_from
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.bound import BoundLoop
@@ -328,7 +328,7 @@ def with_ep_of_folder(target: Target, steps: Mapping[str, Any] | None) -> Target
             if refused:
                 arguments = " ".join(f"--ep-option {shlex.quote(f'{key}={options[key]}')}" for key in refused)
                 raise BadInput(
-                    f"{decoder['said_by']} sets {listed(refused)} of EP {ep}, which may load a library or a file: "
+                    f"{decoder['said_by']} sets {join_words(refused)} of EP {ep}, which may load a library or a file: "
                     f"give it yourself ({arguments}), or name an EP (--ep)"
                 )
             return candidate

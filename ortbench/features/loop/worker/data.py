@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ortbench.core.errors import BadInput
-from ortbench.core.expressions import matched, nearest
+from ortbench.core.expressions import match_pairs, nearest
 from ortbench.features.loop.plan import Steps
 from ortbench.features.loop.worker import generation
 from ortbench.features.loop.worker.step_inputs import WAYS_OUT, Pair, PromptedInputs, Shape, StepInputs, name_states
@@ -97,7 +97,9 @@ def make_loop_data(
         # What it feeds back is what was asked for, else what the folder or the names say.
         ins, outs = ([spec.name for spec in specs] for specs in (model.inputs, model.outputs))
         named = (
-            matched(steps.feedback, outs, ins) if steps.feedback else generation.pairs_of(path, model, steps.decoder)
+            match_pairs(steps.feedback, outs, ins)
+            if steps.feedback
+            else generation.pairs_of(path, model, steps.decoder)
         )
         roles = generation.roles_of(path, model, steps.decoder, named)
         generated = generation.begin(path, model, steps, roles, request.dims)
@@ -189,7 +191,7 @@ def _find_pairs(model: Model, steps: Steps) -> list[Pair]:
     fed back."""
     outputs, inputs = ([spec.name for spec in specs] for specs in (model.outputs, model.inputs))
     found = []
-    for out, into in matched(steps.feedback, outputs, inputs):
+    for out, into in match_pairs(steps.feedback, outputs, inputs):
         pair = Pair(outputs.index(out), inputs.index(into))
         source, target = model.outputs[pair.out], model.inputs[pair.into]
         if out in inputs:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ortbench.analysis.feedback_pairs import CACHE_BRANCH, TOKEN_IDS, by_name
 from ortbench.core.errors import BadInput
-from ortbench.core.expressions import expanded
+from ortbench.core.expressions import expand_pattern
 from ortbench.core.units import count
 from ortbench.features.loop.plan import Decoder, Steps
 from ortbench.worker.proofs import FLOAT8, TOLERANCES
@@ -114,7 +114,7 @@ def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]
     """The names of present and past of a decoder's states: those that the folder says, else those that are alike; `BadInput`: there
     are none."""
     ins, outs = ({spec.name: spec for spec in specs} for specs in (model.inputs, model.outputs))
-    said = [pair for out, into in decoder.feedback for pair in expanded(out, into, list(outs)) if pair[1] in ins]
+    said = [pair for out, into in decoder.feedback for pair in expand_pattern(out, into, list(outs)) if pair[1] in ins]
     rest = (
         [describe_tensor(spec) for name, spec in specs.items() if name not in {pair[at] for pair in said}]
         for at, specs in ((1, ins), (0, outs))

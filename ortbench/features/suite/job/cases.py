@@ -27,7 +27,7 @@ from ortbench.core.files import Kind, kind_of
 from ortbench.core.safe_text import plain_name
 from ortbench.plan.option_types import text_of, texts_of
 from ortbench.plan.options import build, check_values
-from ortbench.toml.layers import (
+from ortbench.plan.toml_file import (
     ALL,
     KEYS,
     NEEDS,
@@ -38,9 +38,9 @@ from ortbench.toml.layers import (
     Tables,
     Value,
     Where,
-    dotted,
-    merged,
-    places_of,
+    dotted_key,
+    keys_by_option,
+    merge_layers,
 )
 
 
@@ -127,7 +127,7 @@ class _Reader:
 
     def suite(self) -> Suite:
         data = self._file.data
-        self._tables.known(data, (), ("suite", "defaults", "bench", "override"))
+        self._tables.check_keys(data, (), ("suite", "defaults", "bench", "override"))
         named = self._tables.table(data.get("suite", {}), ("suite",), ("name",))
         name = self._tables.text(named, ("suite",), "name", self._file.path.stem)
         defaults = self._tables.table(data.get("defaults", {}), ("defaults",), ("ep", *KEYS))
@@ -163,7 +163,7 @@ class _Reader:
     ) -> SuiteCase:
         axes = _axes(bench.named_by, name, ep.name, shape.name)
         fitting = [override.layer for override in overrides if override.does_fit(axes)]
-        given = merged([defaults, bench.layer, ep.layer, shape.layer, *fitting])
+        given = merge_layers([defaults, bench.layer, ep.layer, shape.layer, *fitting])
         skip = given.pop("skip", None)
         needs = self._needs({key: given.pop(key) for key in NEEDS if key in given})
         for key in given.keys() & ALL.keys():
@@ -185,7 +185,7 @@ class _Reader:
 
     def _needs(self, given: Mapping[str, Value]) -> Needs:
         needs = build(Needs, {key: value.given for key, value in given.items()})
-        with self._file.blaming(places_of(given), ()):
+        with self._file.blaming_option(keys_by_option(given), ()):
             check_values(needs)
         return needs
 
@@ -205,13 +205,15 @@ class _Reader:
         for case in cases:
             twin = seen.setdefault(case.id.casefold(), case)  # some file systems do not tell upper from lower case
             if twin is not case:
-                message = f"{case.id} is there already, from {dotted(twin.where)}; give its ep or shape another name"
+                message = (
+                    f"{case.id} is there already, from {dotted_key(twin.where)}; give its ep or shape another name"
+                )
                 raise self._file.mistake(case.where, message)
 
     # Tables
 
     def _bench(self, table: dict[str, Any], where: Where, defaults: dict[str, Any]) -> _Bench:
-        self._tables.known(table, where, ("model", "ep", "shapes", *candidates(), *KEYS))
+        self._tables.check_keys(table, where, ("model", "ep", "shapes", *candidates(), *KEYS))
         named_by = next((key for key in candidates() if key in table), "model")
         is_model, eps, shapes = named_by == "model", [_Choice("", {})], [_Choice("", {})]
         if not is_model and (said := [key for key in ("model", "ep", "shapes") if key in table]):
@@ -226,8 +228,8 @@ class _Reader:
         return _Bench(models, eps, shapes, self._tables.layer(table, where), where, named_by)
 
     def _models(self, table: dict[str, Any], where: Where, key: str) -> list[Path]:
-        path_key = self._tables.needed(table, where, key, "name a model, or several by a pattern or a list")
-        with self._file.at(path_key):
+        path_key = self._tables.require_key(table, where, key, "name a model, or several by a pattern or a list")
+        with self._file.blaming_key(path_key):
             patterns = texts_of(table[key])
         found: list[Path] = []
         for pattern in patterns:
@@ -251,9 +253,9 @@ class _Reader:
 
     def _ep(self, value: Any, where: Where) -> _Choice:
         if not isinstance(value, dict):
-            with self._file.at(where):
+            with self._file.blaming_key(where):
                 return _Choice(Path(text_of(value)).stem, {"ep": Value(value, where)})
-        self._tables.known(value, where, ("name", "ep", *KEYS))
+        self._tables.check_keys(value, where, ("name", "ep", *KEYS))
         ep = self._tables.text(value, where, "ep")
         name = self._tables.text(value, where, "name", Path(ep).stem)
         return _Choice(name, {**self._tables.layer(value, where), "ep": Value(ep, (*where, "ep"))})
@@ -268,18 +270,18 @@ class _Reader:
         return _Choice(self._tables.text(table, where, "name", "-".join(map(plain_name, items))), layer)
 
     def _override(self, table: dict[str, Any], where: Where) -> _Override:
-        self._tables.known(table, where, ("where", "skip", *KEYS))
-        conditions_key = self._tables.needed(
+        self._tables.check_keys(table, where, ("where", "skip", *KEYS))
+        conditions_key = self._tables.require_key(
             table, where, "where", 'say for which cases, such as where = {ep = "webgpu"}'
         )
         conditions = self._tables.table(table["where"], conditions_key, ("model", "ep", "shape", *candidates()))
         patterns = {}
         for axis, value in conditions.items():
-            with self._file.at((*conditions_key, axis)):
+            with self._file.blaming_key((*conditions_key, axis)):
                 patterns[axis] = texts_of(value)
         layer = self._tables.layer(table, where)
         if "skip" in table:  # says why the cases are not run; false takes it back
-            with self._file.at(skip := (*where, "skip")):
+            with self._file.blaming_key(skip := (*where, "skip")):
                 layer["skip"] = None if table["skip"] is False else Value(text_of(table["skip"]), skip)
         return _Override(patterns, layer, where)
 

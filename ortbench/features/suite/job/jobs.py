@@ -24,15 +24,15 @@ from ortbench.features.gate.gates.checks import refuse_unchecked
 from ortbench.features.gate.plan import SLO, Limits, candidate_of, limits_of, live
 from ortbench.features.suite.job.cases import Suite, SuiteCase
 from ortbench.model.kinds import kind_of
+from ortbench.model.metric_names import Slo
 from ortbench.model.modes import IN_FLIGHT, INFERENCE
-from ortbench.model.slo import Slo
 from ortbench.plan.baseline import baseline_of, has_live_baseline, live_baselines
 from ortbench.plan.option_types import LIBRARIES, is_library
-from ortbench.plan.options import BASELINE_SET, build, declared, flags_of_kinds, limits_of_kinds, options_of
+from ortbench.plan.options import BASELINE_SET, build, declared_options, flags_of_kinds, limits_of_kinds, options_of
 from ortbench.plan.plan import Plan, check
 from ortbench.plan.plan_builder import eps_of, list_in, modes_to_compare, modes_to_measure, with_memory
 from ortbench.plan.target import Inputs, Target
-from ortbench.toml.layers import OPTIONS, Demand, Where, demand_of, places_of
+from ortbench.plan.toml_file import OPTIONS, Demand, Where, demand_of, keys_by_option
 
 if TYPE_CHECKING:
     from ortbench.features.sweep.plan import Shape
@@ -136,8 +136,8 @@ class _Maker:
             with self._blaming(self._case.where):
                 refuse_unchecked(kind, given)
         if SLO.flag in given:
-            option = declared(part_of(SWEPT, "plan", "SweepOptions"))["slo"] if kind == SWEPT else SLO
-            with self._file.at(self._key_of(SLO.flag)):
+            option = declared_options(part_of(SWEPT, "plan", "SweepOptions"))["slo"] if kind == SWEPT else SLO
+            with self._file.blaming_key(self._key_of(SLO.flag)):
                 given[SLO.flag] = option.read(given[SLO.flag])
         if kind == SWEPT:
             return self._sweep()
@@ -233,7 +233,7 @@ class _Maker:
 
     def _blaming(self, otherwise: Where, prefix: str = "") -> AbstractContextManager[None]:
         """Bad input inside the block is a mistake where the option that it is about was given."""
-        return self._file.blaming(places_of(self._case.given, prefix), otherwise)
+        return self._file.blaming_option(keys_by_option(self._case.given, prefix), otherwise)
 
     def _check_gate(self, is_live: bool) -> None:
         for flag, why in (

@@ -29,18 +29,18 @@ from ortbench.analysis.speedups import (
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION, BadInput
 from ortbench.core.features import part_of
 from ortbench.core.files import make_folder, make_ignored, note, why_lacking, write_atomically, write_or_note
-from ortbench.core.parts import keys_of, text
+from ortbench.core.parts import Wrong, keys_of, text, value_text
 from ortbench.core.safe_text import plain_name
 from ortbench.core.units import seconds, times
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.facts.sentences import sentence
 from ortbench.facts.shared import doubt_facts, noise_facts
 from ortbench.measure.folder import writable
-from ortbench.model import door, sound
+from ortbench.model import file_reading
 from ortbench.model.kinds import RUN, kind_of
 from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate, mode_of
 from ortbench.model.result import OK, Result, work_of
-from ortbench.model.result_file import load
+from ortbench.model.result_file import check_numbers, load
 from ortbench.model.schema import Items, Node
 from ortbench.plan.plan import REPORTS
 
@@ -127,7 +127,7 @@ class Record:
         if self.faster == FASTER and self.speedup is not None:
             parts.append(f"{self.fastest} {times(self.speedup)} as fast as {CPU}")
         if self.resident_faster == FASTER and self.resident_speedup is not None:
-            needs = RUN.in_place_needs if self.in_place else RUN.on_device_needs
+            needs = RUN.on_host_needs if self.in_place else RUN.on_device_needs
             parts.append(f"{self.resident} {times(self.resident_speedup)} if {needs}")
         if self.node is not None:
             parts.append(f"on {self.node['name']}")
@@ -145,14 +145,14 @@ class Record:
 
 def record_from(content: bytes, name: str) -> Record:
     """What a case's file holds (else `BadInput`); `name` is what messages call it."""
-    return door.shape(door.parse(content, name), name, Record, _check)
+    return file_reading.shape(file_reading.parse(content, name), name, Record, _check)
 
 
 def _check(record: Record) -> None:
     for key, known in (("outcome", _OUTCOMES), ("exit_code", _BY_WEIGHT)):
         if (value := getattr(record, key)) not in known:
-            raise door.Wrong(f"{door.shown(value)} is none of the values that are known", key)
-    sound.check_numbers(keys_of(record))
+            raise Wrong(f"{value_text(value)} is none of the values that are known", key)
+    check_numbers(keys_of(record))
 
 
 Figures = dict[str, Any]  # the figures of a `Record`, by its attributes' names; empty where nothing was measured
@@ -264,14 +264,16 @@ def suite_of(folder: Path) -> Suite:
     file = folder / SUITE_FILE
     if not file.is_file():
         raise BadInput(f"{folder} is not the folder of a suite: it has no {SUITE_FILE}")
-    return door.shape(door.parse(door.content_of(file), str(file)), str(file), Suite, _check_suite)
+    return file_reading.shape(
+        file_reading.parse(file_reading.content_of(file), str(file)), str(file), Suite, _check_suite
+    )
 
 
 def _check_suite(suite: Suite) -> None:
     for number, name in enumerate(suite["cases"]):
         # Cases are folders that are emptied: nothing may name one outside.
         if not name or plain_name(name) != name.lstrip(".") or name in suite["cases"][:number]:
-            raise door.Wrong(f"{door.shown(name)} is no name of a case, or of another one too", "cases", number)
+            raise Wrong(f"{value_text(name)} is no name of a case, or of another one too", "cases", number)
 
 
 # One case
@@ -288,7 +290,7 @@ def done_record(folder: Path, fingerprint: str, resources: Mapping[str, float]) 
 def record_in(folder: Path) -> Record | None:
     """What a case's folder says of it, or None where it has no record; `BadInput` where that cannot be read."""
     file = folder / CASE_FILE
-    return record_from(door.content_of(file), str(file)) if file.is_file() else None
+    return record_from(file_reading.content_of(file), str(file)) if file.is_file() else None
 
 
 def empty_folder(folder: Path) -> Path:

@@ -50,8 +50,8 @@ from ortbench.features.suite.job.record import (
     write_record,
 )
 from ortbench.features.suite.report import build, csv, verdicts_report
-from ortbench.jobs.measuring import ForecastLine, measure
 from ortbench.jobs.publishing import check_wanted, json_text, publish
+from ortbench.jobs.run import ForecastLine, measure
 from ortbench.measure.progress import Forecast
 from ortbench.model.result import OK
 from ortbench.plan.plan import OutputOptions
@@ -71,7 +71,7 @@ def run_cases(jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Te
         quiet = True  # a line for each case would say it again
     try:
         for job in jobs:
-            signals.heed()  # it may have come between two waits for a worker
+            signals.stop_if_asked()  # it may have come between two waits for a worker
             folder = out / job.case.id
             record, was_done = find_record(job, folder, fresh)
             done = run_case(job, record, folder, quiet) if was_done is None else record

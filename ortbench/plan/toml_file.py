@@ -25,7 +25,7 @@ from ortbench.plan.options import (
     LIMIT,
     RUNS,
     Option,
-    declared,
+    declared_options,
     exclusions,
     not_negative,
     option,
@@ -74,14 +74,14 @@ class SuiteFile:
 
     def mistake(self, where: Where, message: str) -> BadInput:
         """The error for something in the file: its line, its key, and what is wrong with it."""
-        return BadInput(f"{self.place(where)}: {message}")
+        return BadInput(f"{self.describe(where)}: {message}")
 
-    def place(self, where: Where) -> str:
+    def describe(self, where: Where) -> str:
         """The line and the key of something in the file, as a message begins with it."""
-        return f"{self.path}:{self._line(where)}: {dotted(where)}"
+        return f"{self.path}:{self._line(where)}: {dotted_key(where)}"
 
     @contextmanager
-    def at(self, where: Where) -> Iterator[None]:
+    def blaming_key(self, where: Where) -> Iterator[None]:
         """Bad input inside the block is a mistake at this place; an option's name is not said twice."""
         try:
             yield
@@ -89,12 +89,12 @@ class SuiteFile:
             raise self.mistake(where, error.bare) from None
 
     @contextmanager
-    def blaming(self, places: Mapping[str, Where], otherwise: Where) -> Iterator[None]:
+    def blaming_option(self, keys: Mapping[str, Where], otherwise: Where) -> Iterator[None]:
         """Bad input inside the block is a mistake where the option that it names was given, or `otherwise`."""
         try:
             yield
         except BadInput as error:
-            raise self.mistake(places.get(error.option or "", otherwise), error.bare) from None
+            raise self.mistake(keys.get(error.option or "", otherwise), error.bare) from None
 
     def _syntax(self, message: str) -> str:
         found = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", message, re.DOTALL)
@@ -104,7 +104,7 @@ class SuiteFile:
 
     def _line(self, where: Where) -> int:
         """The line on which a key, or what holds it, begins."""
-        return next((self._lines[it] for end in range(len(where), 0, -1) if (it := where[:end]) in self._lines), 1)
+        return next((self._lines[key] for end in range(len(where), 0, -1) if (key := where[:end]) in self._lines), 1)
 
     @cached_property
     def _lines(self) -> dict[Where, int]:
@@ -128,7 +128,7 @@ class SuiteFile:
                 for depth in range(len(table)):
                     found.setdefault(table[: depth + 1], start + 1)
             else:
-                found |= {(*table, *where): start + 1 for where in _places(data)}
+                found |= {(*table, *where): start + 1 for where in _keys(data)}
             start = end
         return found
 
@@ -162,15 +162,15 @@ def _header(data: Mapping[str, Any], last: dict[Where, int]) -> Where:
     return where
 
 
-def _places(data: Any) -> Iterator[Where]:
+def _keys(data: Any) -> Iterator[Where]:
     """All keys and indices in what a statement gives."""
     for key, value in data.items() if isinstance(data, dict) else enumerate(data):
         yield (key,)
         if isinstance(value, (dict, list)):
-            yield from ((key, *inner) for inner in _places(value))
+            yield from ((key, *inner) for inner in _keys(value))
 
 
-def dotted(where: Where) -> str:
+def dotted_key(where: Where) -> str:
     """A key as people write it: ``bench[0].gate.max-regression``."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in where).removeprefix(".")
 
@@ -204,7 +204,7 @@ class Needs:
     )  # fmt: skip
 
 
-NEEDS = {it.flag: it for it in declared(Needs).values()}
+NEEDS = {it.flag: it for it in declared_options(Needs).values()}
 
 
 @dataclass(frozen=True)
@@ -236,10 +236,10 @@ Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 
 # The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
 _IN_SUITES = [
-    it
+    option
     for owner in (*PLAN, *owners_in_features())
-    for it in options_of(owner)
-    if it.rules.is_in_suites and it.panel not in (LIMIT, BASELINE)
+    for option in options_of(owner)
+    if option.rules.is_in_suites and option.panel not in (LIMIT, BASELINE)
 ]
 OPTIONS = {it.flag: it.for_command("suite") for it in options_of(*_IN_SUITES)}
 # An SLO stays text until it is known whether it is that of a load or of a sweep.
@@ -263,14 +263,14 @@ class Tables:
         if not isinstance(value, dict):
             raise self._file.mistake(where, "must be a table")
         if known is not None:
-            self.known(value, where, known)
+            self.check_keys(value, where, known)
         return value
 
     def text(self, table: Mapping[str, Any], where: Where, key: str, default: str | None = None) -> str:
-        with self._file.at((*where, key)):
+        with self._file.blaming_key((*where, key)):
             return text_of(table.get(key, default))
 
-    def needed(self, table: Mapping[str, Any], where: Where, key: str, hint: str) -> Where:
+    def require_key(self, table: Mapping[str, Any], where: Where, key: str, hint: str) -> Where:
         if key not in table:
             raise self._file.mistake((*where, key), f"is missing: {hint}")
         return (*where, key)
@@ -281,7 +281,7 @@ class Tables:
             raise self._file.mistake((key,), f"must be written as [[{key}]]")
         return [(self.table(table, (key, number)), (key, number)) for number, table in enumerate(found)]
 
-    def known(self, table: Mapping[str, Any], where: Where, known: Sequence[str]) -> None:
+    def check_keys(self, table: Mapping[str, Any], where: Where, known: Sequence[str]) -> None:
         limits = [f"gate.{name}" for name in GATE] if "gate" in known else []  # one outside its gate is a likely slip
         for key in table:
             if key not in known:
@@ -291,14 +291,14 @@ class Tables:
 
     def layer(self, table: Mapping[str, Any], where: Where) -> dict[str, Value | None]:
         layer = self._values(table, where, {**self._options, **NEEDS})
-        gate, place = table.get("gate", {}), (*where, "gate")
+        gate, inside = table.get("gate", {}), (*where, "gate")
         if gate is False:
             layer.update(dict.fromkeys([*GATE, *_LIVE]))
         else:
-            layer.update(self._values(self.table(gate, place, list(GATE)), place, GATE))
-        for key, it in self._options.items():
-            if layer.get(key) and any(layer.get(other) for other in it.rules.replaces):
-                message = f"fixes how much is measured: leave {' and '.join(it.rules.replaces)} out"
+            layer.update(self._values(self.table(gate, inside, list(GATE)), inside, GATE))
+        for key, known in self._options.items():
+            if layer.get(key) and any(layer.get(other) for other in known.rules.replaces):
+                message = f"fixes how much is measured: leave {' and '.join(known.rules.replaces)} out"
                 raise self._file.mistake((*where, key), message)
         return layer
 
@@ -312,7 +312,7 @@ class Tables:
             elif value is False and option.kind is not SWITCH:
                 layer[key] = None
             else:
-                layer[key] = Value(self._given(option, value, (*where, key)), (*where, key))
+                layer[key] = Value(self._read_value(option, value, (*where, key)), (*where, key))
         return layer
 
     def _set(self, value: Any, where: Where) -> dict[str, Value | None]:
@@ -321,24 +321,24 @@ class Tables:
             return {flag: None for flag in _LIVE if flag.startswith(f"{BASELINE_SET}.")}
         layer: dict[str, Value | None] = {}
         for key, item in self.table(value, where).items():
-            place = (*where, key)
-            with self._file.at(where):
+            inside = (*where, key)
+            with self._file.blaming_key(where):
                 option = setting(key, "")
-            layer[option.flag] = Value(self._given(option, item, place), place)
+            layer[option.flag] = Value(self._read_value(option, item, inside), inside)
         return layer
 
-    def _given(self, option: Option, value: Any, place: Where) -> Any:
+    def _read_value(self, option: Option, value: Any, where: Where) -> Any:
         if option.kind.entries is None:
-            with self._file.at(place):
+            with self._file.blaming_key(where):
                 return option.read(option.kind.data(value, option.name))
         found = {}
-        for name, item in self.table(value, place).items():
-            with self._file.at((*place, name)):
+        for name, item in self.table(value, where).items():
+            with self._file.blaming_key((*where, name)):
                 found[name] = option.entry(name, option.text_of_entry(name, item))
         return found
 
 
-def places_of(given: Mapping[str, Value], prefix: str = "") -> dict[str, Where]:
+def keys_by_option(given: Mapping[str, Value], prefix: str = "") -> dict[str, Where]:
     """Where options are given, by their names as errors have them: those with a prefix, with it and without it."""
     own = {flag: value.where for flag, value in given.items() if flag.startswith(prefix)}
     # An EP can be a path.
@@ -347,7 +347,7 @@ def places_of(given: Mapping[str, Value], prefix: str = "") -> dict[str, Where]:
     return {f"--{name.replace('.', ' ')}": where for name, where in names.items()}
 
 
-def merged(layers: Sequence[Layer], options: Mapping[str, Option] = ALL) -> dict[str, Value]:
+def merge_layers(layers: Sequence[Layer], options: Mapping[str, Option] = ALL) -> dict[str, Value]:
     """What holds when all layers are laid over each other, the last one on top."""
     found: dict[str, Value] = {}
     for layer in layers:

@@ -13,27 +13,22 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import msgspec
 
 from ortbench.core.errors import BadInput, one_line
-from ortbench.core.parts import INLINE, UNKNOWN, OneOf
+from ortbench.core.parts import INLINE, UNKNOWN, OneOf, Wrong, value_text
 from ortbench.core.safe_text import printable, visible
+
+if TYPE_CHECKING:
+    pass
+
 
 T = TypeVar("T")
 LIMIT = 256  # MiB of a file; 200,000 samples are about 2
 _DEEPEST = 100  # lists and objects in one another; every version of Python can write as many again
 _TOO_LARGE = "does not fit the memory that this process may have"
-_SHOWN = 40  # characters of a value or a key in a message
-
-
-class Wrong(Exception):
-    """A value that a file cannot have; `path` leads to it."""
-
-    def __init__(self, why: str, *path: str | int) -> None:
-        super().__init__(why)
-        self.path = [*path]
 
 
 def read(path: Path, type: type[T]) -> T:
@@ -67,7 +62,7 @@ def parse(content: bytes, name: str) -> Any:
     except UnicodeDecodeError as error:
         raise BadInput(f"{name} is not JSON: byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise BadInput(f"{name} is not JSON: {_place(error)}") from None
+        raise BadInput(f"{name} is not JSON: {_syntax_reason(error)}") from None
     except RecursionError:
         raise BadInput(f"{name} cannot be read: more than {_DEEPEST} lists or objects are nested") from None
     except Wrong as wrong:
@@ -93,10 +88,10 @@ def shape(
                 case.own = own_of_case
         if check is not None:
             check(found)
-        kept: T = _kept(data, found)
+        kept: T = _restore(data, found)
         return kept
     except msgspec.ValidationError as error:
-        raise BadInput(_explained(data, name, type, str(error))) from None
+        raise BadInput(_explain(data, name, type, str(error))) from None
     except Wrong as wrong:
         raise BadInput(_line(name, wrong.path, str(wrong))) from None
     except MemoryError:
@@ -120,7 +115,7 @@ def _loads(content: bytes) -> Any:
         return json.loads(content.decode("utf-8-sig"), parse_int=lambda digits: int(digits[:4000]))
 
 
-def _place(error: json.JSONDecodeError) -> str:
+def _syntax_reason(error: json.JSONDecodeError) -> str:
     if not error.doc.strip():
         return "it is empty"
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):
@@ -142,9 +137,9 @@ def _clean(value: Any, depth: int = 0) -> Any:
         except (TypeError, OverflowError):
             return [_clean_item(number, item, depth) for number, item in enumerate(value)]
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-        raise Wrong(f"an integer of at most 64 bits is needed, not {shown(value)}")
+        raise Wrong(f"an integer of at most 64 bits is needed, not {value_text(value)}")
     if isinstance(value, float) and not math.isfinite(value):
-        raise Wrong(f"a number is needed, not {shown(value)}")
+        raise Wrong(f"a number is needed, not {value_text(value)}")
     return value
 
 
@@ -180,25 +175,25 @@ def _choose(type: type[Any], value: Any) -> Any:
         raise ValueError(str(error)) from None  # or msgspec would not add where the object stands
 
 
-def _kept(data: Any, found: Any) -> Any:
+def _restore(data: Any, found: Any) -> Any:
     """What was converted, with the keys of the data that its types do not have, and numbers as they are in the data."""
     if is_dataclass(found):
         known: dict[str, Any] = found.__dataclass_fields__
         inline = [key for key, it in known.items() if it.metadata == INLINE]
-        own = {key: _kept(data[key], item) for it in inline for key, item in getattr(found, it).items()}
+        own = {key: _restore(data[key], item) for it in inline for key, item in getattr(found, it).items()}
         for key in inline:
             object.__setattr__(found, key, own)
         for key in data.keys() & known.keys() - {*inline}:
-            object.__setattr__(found, key, _kept(data[key], getattr(found, key)))
+            object.__setattr__(found, key, _restore(data[key], getattr(found, key)))
         if unknown := {key: value for key, value in data.items() if key not in known and key not in own}:
             object.__setattr__(found, UNKNOWN, unknown)
         return found
     if isinstance(found, dict):
-        return {key: _kept(value, found[key]) if key in found else value for key, value in data.items()}
+        return {key: _restore(value, found[key]) if key in found else value for key, value in data.items()}
     if isinstance(found, (list, tuple)):
         if {*map(type, data)} == {int}:  # samples are many
             return type(found)(data)
-        return type(found)(map(_kept, data, found))
+        return type(found)(map(_restore, data, found))
     return data if isinstance(found, float) else found  # 5 stays 5 where 5.5 may be
 
 
@@ -208,12 +203,12 @@ _NAMES = {"float": "a number", "str": "a text", "bool": "true or false", "array"
 _LIMITS = {None: "", ">=": "at least ", "<=": "at most ", ">": "more than ", "<": "less than "}
 
 
-def _explained(data: Any, name: str, type: type[Any], message: str) -> str:
+def _explain(data: Any, name: str, type: type[Any], message: str) -> str:
     """msgspec's message in a line, with the keys of dicts, which msgspec does not say, and the value that is wrong."""
-    why, *places = message.split(" - at ")  # several, the innermost first, where an object is one of a `OneOf`
+    why, *paths = message.split(" - at ")  # several, the innermost first, where an object is one of a `OneOf`
     path: list[str | int] = []
     value = data
-    for token in re.findall(r"\.[^.\[`]+|\[\d+\]|\[\.\.\.\]", "".join(reversed(places))):
+    for token in re.findall(r"\.[^.\[`]+|\[\d+\]|\[\.\.\.\]", "".join(reversed(paths))):
         key: str | int = token[1:] if token[0] == "." else token[1:-1]
         if token == "[...]":
             key = _failing_key(data, value, type, message)
@@ -221,7 +216,7 @@ def _explained(data: Any, name: str, type: type[Any], message: str) -> str:
             key = int(key)
         path.append(key)
         value = value[key]
-    if places and places[0].startswith("`key`"):
+    if paths and paths[0].startswith("`key`"):
         value = _failing_key(data, value, type, message)
     return _line(name, path, _reason(why, value))
 
@@ -246,9 +241,9 @@ def _failing_key(data: Any, within: dict[str, Any], type: type[Any], message: st
 
 def _reason(why: str, value: Any) -> str:
     if found := re.match(r"Object missing required field `(.+)`", why):
-        return f"the key {shown(found[1])} is missing"
+        return f"the key {value_text(found[1])} is missing"
     if why.startswith("Invalid enum value"):
-        return f"{shown(value)} is none of the values that are known"
+        return f"{value_text(value)} is none of the values that are known"
     found = re.match(r"Expected `(.+?)`( of length)?(?: ([<>]=?))?(?: (-?\d[^, ]*))?(?:, got .*)?$", why)
     if found is None:
         return visible(one_line(why))
@@ -258,27 +253,17 @@ def _reason(why: str, value: Any) -> str:
         names.get(kind, kind) for kind in kinds.split(" | ") if kind != "int" or "float" not in kinds
     )
     limit = f"{length or ' of'} {_LIMITS[compared]}{number}" if number else ""
-    return f"{' or '.join(needed)}{limit} is needed, not {shown(value)}"
+    return f"{' or '.join(needed)}{limit} is needed, not {value_text(value)}"
 
 
 def _line(name: str, path: Sequence[str | int], why: str) -> str:
-    return f"{name}: {_written(path)}: {why}" if path else f"{name}: {why}"
+    return f"{name}: {_path_text(path)}: {why}" if path else f"{name}: {why}"
 
 
-def _written(path: Sequence[str | int]) -> str:
+def _path_text(path: Sequence[str | int]) -> str:
     """A path inside a file: ``cases[2].metrics.latency``, with ``["stage.a b"]`` for keys of other characters."""
     keys = (
-        f"[{shown(key)}]" if isinstance(key, int) or not re.fullmatch(r"[\w-]{1,99}", key) else f".{key}"
+        f"[{value_text(key)}]" if isinstance(key, int) or not re.fullmatch(r"[\w-]{1,99}", key) else f".{key}"
         for key in path
     )
     return "".join(keys).removeprefix(".")
-
-
-def shown(value: Any) -> str:
-    """A value in a message: short, and with no character that cannot be seen."""
-    if isinstance(value, (list, dict)):
-        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
-    written = visible(json.dumps(value, ensure_ascii=False))
-    if len(written) <= _SHOWN:
-        return written
-    return written[: _SHOWN - 2] + ('…"' if isinstance(value, str) else "…")
