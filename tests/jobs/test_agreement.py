@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import pytest
+from ortbench.model.result_file import load
 
 from ortbench.__main__ import main
 from ortbench.measure.driver import Driver
 from ortbench.measure.progress import disagreeing_modes
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Case
-from ortbench.model.result_file import load
 from ortbench.model.schema import Stopped
-from ortbench.plan.plan_builder import run_of
 from tests.conftest import MODELS, ortbench
 from tests.refdevice import Config
-from tests.results import case, fact, measured, nvidia_result, steady
+from tests.results import measured, steady
 from tests.truth import relu_model
 from tests.virtual import Clock
 
@@ -93,42 +91,6 @@ def test_a_mode_that_processes_agree_on_is_settled_while_another_goes_on(
     processes, stopped, text = run(library, tmp_path / "slower")
     assert (processes, stopped) == ({CPU: 5, DEVICE: 3, RESIDENT: 5}, {"reason": "processes", "value": 0.02})
     assert " in 5 processes: processes do not agree within ±2 %" in text
-
-
-@pytest.mark.process
-def test_on_host_memory_latency_alone_is_timed(library: Path, clock: Clock, tmp_path: Path) -> None:
-    knobs = Config(compute_us=2000, host_memory=True).environ()
-    for name, words in (("default", ()), ("given", ("--iterations", 3))):
-        line = ("run", relu_model(tmp_path / "relu.onnx", 1 << 10), "--ep-library", library, "--mode", DEVICE, *words)
-        assert ortbench(*line, "--out", tmp_path / name, **knobs, ORTBENCH_TESTS_MAIN=QUICK).code == 0
-        (file,) = (tmp_path / name).glob("*/result.json")
-        (case,) = load(file).cases
-        assert ("inference" in case.samples) == (name == "given")
-        assert len(case.first_rounds) == (3 if name == "default" else 0)
-
-
-@pytest.mark.parametrize(
-    ("reason", "more"), [("agreement", "--duration 5s"), ("processes", "--duration 5s"), ("duration", "")]
-)
-def test_a_short_run_that_cannot_tell_names_a_longer_one(
-    reason: Literal["agreement", "processes", "duration"], more: str
-) -> None:
-    result = nvidia_result(
-        case(CPU, ratio=(1, 1, 1), latency=1000), case(DEVICE, ratio=(1.0, 0.98, 1.06), latency=1000)
-    )
-    result.stopped = {"reason": reason, "value": 0.02}
-    found = fact(result, "modes")
-    assert found.verdict == "open"
-    assert found.next.endswith(more)
-    assert bool(found.next) == bool(more)
-
-
-@pytest.mark.parametrize(
-    "given", [{"duration": 5.0}, {"precision": 0.01}, {"iterations": 10}, {"processes": 5}, {"warmup": 1}]
-)
-def test_what_says_how_much_is_measured_is_heeded(given: dict[str, float]) -> None:
-    loop = run_of(str(MODELS / "tiny.onnx"), given).loop
-    assert loop.until_agreed == ("warmup" in given)
 
 
 @pytest.mark.process

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from ortbench.model.result_file import load
 
 import ortbench as api
-from ortbench.model.result_file import load
-from tests import programs
-from tests.conftest import ONCE, measure, ortbench
+from tests.conftest import ONCE, ortbench
 
 pytestmark = pytest.mark.process
 
@@ -78,36 +76,3 @@ def test_sizes_of_dimensions_without_names_in_python_and_in_a_suite(tmp_path: Pa
 
 IMAGE = (None, 3, "?", "?")
 REAL = ("--shape", "x:1x3x48x192")
-
-
-def test_a_shape_sets_each_axis_of_one_name_by_itself(tmp_path: Path) -> None:
-    model = relu(tmp_path / "m.onnx", "x", *IMAGE)
-    result = measure(model, *CPU, *REAL, *ONCE, out=tmp_path / "shape")
-    assert result["model"]["inputs"][0]["shape"] == [1, 3, 48, 192]
-    (warning,) = result["warnings"]
-    assert warning == {"code": SEVERAL, "message": "dimensions of one name have several sizes: ? is 48 and 192"}
-    result = measure(model, *CPU, "--dim", "?=48", "--dim", "x[0]=2", *ONCE, out=tmp_path / "dim")
-    assert (result["model"]["inputs"][0]["shape"], result["warnings"]) == ([2, 3, 48, 48], [])
-    np.savez(tmp_path / "x.npz", x=np.ones((1, 3, 4, 5), np.float32))
-    result = measure(model, *CPU, "--input", tmp_path / "x.npz", *ONCE, out=tmp_path / "input")
-    assert [it["code"] for it in result["warnings"]] == [SEVERAL]
-    text = ortbench("inspect", model, *REAL, COLUMNS="200").out
-    assert "[x[0], 3, ?, ?] as 1x3x48x192" in text
-    assert "with x[0], ? set to 1" in ortbench("inspect", model, COLUMNS="200").out
-
-
-def test_other_commands_take_such_a_shape_too(tmp_path: Path) -> None:
-    model, out = relu(tmp_path / "m.onnx", "x", *IMAGE), ("--out", tmp_path)
-    load_points = ("--concurrency", 1, "--duration", 0.02)
-    lines: tuple[tuple[object, ...], ...] = (
-        ("sweep", model, *CPU, "--shape", "x:1x3x48x192,2x3x48x192", *ONCE, *out),
-        ("load", model, *CPU, *REAL, *load_points, *out),
-        ("soak", model, "--ep", "cpu", *REAL, "--iterations", 20, *out),
-    )
-    for line in lines:
-        ran = ortbench(*line)
-        assert (ran.code, ran.err) == (0, ""), line
-    gate = ("gate", "--model", model, "--baseline-model", model, *CPU, *REAL, "--duration", 0.02, *out)
-    assert ortbench(*gate).code in (0, 4)  # 4: too noisy to tell
-    assert programs.written(tmp_path, model, *REAL, "--ep", "cpu", modes=["device-tensors"]) == {}
-    assert "(1, 3, 48, 192)" in (tmp_path / "device-tensors.py").read_text()

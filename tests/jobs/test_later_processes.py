@@ -63,56 +63,6 @@ def test_an_interpreter_that_is_removed(tmp_path: Path) -> None:
 
 
 @process
-def test_an_interpreter_that_is_removed_during_a_sweep(tmp_path: Path) -> None:
-    line = ("sweep", MODELS / "multi_output.onnx", *THREE, "--dim", "batch=1,2")
-    ran = ran_with(tmp_path, 1, "rm python", *line)
-    why = f"the worker of {tmp_path}/python cannot be started: No such file or directory"
-    assert (ran.code, ran.error_line) == (
-        1, f"batch=1, batch=2 failed: in process 2 the shape could not be run again: {why}"
-    )  # fmt: skip
-    assert [len(case["samples"]["latency"]) for case in cases_of(tmp_path)] == [2, 2]
-
-
-@process
-@pytest.mark.wide
-def test_the_same_wherever_there_is_a_second_process(tmp_path: Path) -> None:
-    tiny = MODELS / "tiny.onnx"
-    for number, (line, kept) in enumerate(
-        (
-            (("load", tiny, *SHORT, "--duration", 0.3, "--concurrency", "1,2", "--sessions", "process"), True),
-            (("load", tiny, *SHORT, "--duration", 0.3, "--concurrency", 1, "--processes", 3), True),
-            (("start", tiny, "--ep", "cpu", "--iterations", 2), False),
-            (
-                (
-                    "gate",
-                    "--model",
-                    tiny,
-                    "--baseline-model",
-                    tiny,
-                    *SHORT,
-                    "--duration",
-                    0.3,
-                    "--max-regression",
-                    "9%",
-                ),
-                False,
-            ),
-            (("tune", tiny, "--ep", "cpu", "--max-time", "20s"), False),
-        )
-    ):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        ran = ran_with(folder, 1, "rm python", *line)
-        assert ran.code == 1
-        assert ran.err.splitlines()[-1].endswith("cannot be started: No such file or directory"), ran
-        if kept:
-            assert cases_of(folder)[0]["samples"]["latency"]
-        if line[0] == "tune":  # which goes on from what it found: --resume
-            (search,) = folder.glob("out/*/tune.json")
-            assert [found["settings"] for race in json.loads(search.read_text())["races"] for found in race] == [[]]
-
-
-@process
 @pytest.mark.parametrize("name", ["m.onnx", "m.onnx.data", "weights"])
 def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
@@ -127,13 +77,6 @@ def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
     )  # fmt: skip
     (case,) = cases_of(tmp_path)
     assert len(case["samples"]["latency"]) == 2
-
-
-@process
-def test_a_model_that_is_written_again_as_it_was(tmp_path: Path) -> None:
-    model = Path(shutil.copy(MODELS / "tiny.onnx", tmp_path / "m.onnx"))
-    ran = ran_with(tmp_path, 2, "cp m.onnx new; mv new m.onnx", "run", model, *THREE)
-    assert (ran.code, ran.err) == (0, "")
 
 
 @process

@@ -12,12 +12,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from ortbench.model.result_file import load
 
 from ortbench.analysis.advice import again, command, how_to_write, inspection, lever, node_times
 from ortbench.facts.findings import findings
 from ortbench.features.loop.analysis import inside
 from ortbench.model.result import OK, Result
-from ortbench.model.result_file import load
 from tests.benchmarks.same import Install
 from tests.conftest import MODEL_NAMES, MODELS, ONCE, clock_library, device_library, ortbench
 from tests.golden import GOLDEN
@@ -116,64 +116,6 @@ def vad(path: Path) -> Path:
     return path
 
 
-def test_a_recurrent_step_that_runs_with_its_shape_alone(tmp_path: Path) -> None:
-    vad(tmp_path / "vad.onnx")
-    loop = "ortbench loop vad.onnx --feedback stateN=state --ep cpu --shape input:1x576"
-    quick = ("--mode", "cpu-tensors", *ONCE)
-    assert loop in all_run(tmp_path, "run", "vad.onnx", "--ep", "cpu", "--shape", "input:1x576", *quick)
-    assert loop in all_run(tmp_path, "inspect", "vad.onnx", "--ep", "cpu", "--shape", "input:1x576")
-    refused = ortbench("inspect", "vad.onnx", cwd=tmp_path, COLUMNS="200").out
-    assert "(by their names); to measure it, with sizes that the model takes (--shape, --dim):\n" in refused
-    ranged = all_run(
-        tmp_path,
-        "run",
-        "vad.onnx",
-        "--ep=cpu",
-        "--shape=input:1x576",
-        "--range",
-        "input:-1,1",
-        "--range=state:0,1",
-        *quick,
-    )
-    assert f"{loop} --range input:-1,1" in ranged  # the state is no longer made up
-
-
-def test_inputs_of_a_file_are_given_again(tmp_path: Path) -> None:
-    vad(tmp_path / "vad.onnx")
-    np.savez(tmp_path / "in.npz", input=np.ones((1, 576), np.float32), state=np.zeros((2, 1, 128), np.float32))
-    found = all_run(tmp_path, "run", "vad.onnx", "--ep", "cpu", "--input", "in.npz", *ONCE)
-    assert "ortbench loop vad.onnx --feedback stateN=state --ep cpu --input in.npz" in found
-    (tmp_path / "decoder.onnx").symlink_to(MODELS / "decoder.onnx")
-    found = all_run(tmp_path, "run", "decoder.onnx", "--ep", "cpu", "--input", MODELS / "decoder.inputs.npz", *ONCE)
-    assert "ortbench loop decoder.onnx --ep cpu" in found  # what generates takes none
-
-
-def test_what_fills_an_input_of_a_loop_is_its_range_in_an_inference(tmp_path: Path) -> None:
-    text = """(float[1, n] x, int64[1] rate, float[1, 576] h) => (float[1, 576] h_out)
-        { one = Constant <value = int64[1] {1}> () to = Concat <axis = 0> (one, rate) y = Reshape (x, to) h_out = Add (y, h) }"""
-    save(tmp_path / "m.onnx", text)
-    asked = ("--dim", "n=576", "--fill", "rate=576", "--feedback", "h_out=h", "--steps", 3, "--mode", "cpu-tensors")
-    (path,) = measured(tmp_path, "loop", "m.onnx", "--ep", "cpu", *asked, *ONCE)
-    nodes = command(load(path), "run", "--measure-nodes")
-    assert nodes == "ortbench run m.onnx --measure-nodes --ep cpu --dim n=576 --range rate:576,576"
-    carried_out(nodes, tmp_path)
-    assert "--fill rate=576" in carried_out_all(load(path), tmp_path)
-
-
-def test_names_and_places_with_spaces_quotes_and_dashes(tmp_path: Path) -> None:
-    odd = tmp_path / "a 'b\" $c"
-    odd.mkdir()
-    text = "(float[batch, 4] x, float[1, 4] h_in) => (float[batch, 4] y, float[1, 4] h_out) { y = Relu (x) h_out = Tanh (h_in) }"
-    save(odd / "-m n.onnx", text)
-    found = all_run(tmp_path, "run", f"{odd.name}/-m n.onnx", "--ep", "cpu", "--dim", "batch=3", *ONCE, least=2)
-    assert all("--dim batch=3" in it for it in found)
-    found = all_run(odd, "run", "--ep", "cpu", *ONCE, "--", "-m n.onnx", least=2)
-    assert all("'./-m n.onnx'" in it for it in found)
-    np.savez(odd / "-i n.npz", x=np.ones((2, 4), np.float32), h_in=np.ones((1, 4), np.float32))
-    found = all_run(odd, "run", "./-m n.onnx", "--input=-i n.npz", "--ep", "cpu", *ONCE, least=2)
-    assert all("'--input=-i n.npz'" in it for it in found)
-
-
 @pytest.mark.wide
 def test_another_interpreter_and_configurations_side_by_side(tmp_path: Path) -> None:
     shutil.copy(MODELS / "recurrent_cell.onnx", tmp_path / "m.onnx")
@@ -183,29 +125,11 @@ def test_another_interpreter_and_configurations_side_by_side(tmp_path: Path) -> 
     carried_out_all(load(measured(tmp_path, "run", "m.onnx", *sides)[-1]), tmp_path)
 
 
-def test_what_a_wrapper_says_stands_before_the_command(tmp_path: Path) -> None:
-    shutil.copy(MODELS / "tiny.onnx", tmp_path / "m.onnx")
-    ran = ortbench(
-        "run", "m.onnx", "--ep=cpu", "--mode=cpu-tensors", *ONCE, cwd=tmp_path, ORTBENCH_PREFIX="numactl -N 0"
-    )
-    assert "Next: numactl -N 0 ortbench run m.onnx" in ran.out
-
-
 def test_variables_of_the_environment_stand_before_the_command(tmp_path: Path) -> None:
     shutil.copy(MODELS / "tiny.onnx", tmp_path / "m.onnx")
     asked = ("--ep", "cpu", "--mode", "cpu-tensors", "--record-env", "SOMEEP_*", "--record-env", "MY_TOKEN", *ONCE)
     found = all_run(tmp_path, "run", "m.onnx", *asked, SOMEEP_MODE="a b", MY_TOKEN="secret")
     assert all(it.startswith("SOMEEP_MODE='a b' ortbench run ") and "secret" not in it for it in found), found
-
-
-@pytest.mark.wide
-def test_several_shapes(tmp_path: Path) -> None:
-    save(tmp_path / "m.onnx", "(float[batch, n] x) => (float[batch, n] y) { y = Relu (x) }")
-    for path in measured(tmp_path, "sweep", "m.onnx", "--ep", "cpu", "--shape", "x:1x8,2x8,4x8", *ONCE):
-        assert "--shape x:1x8" in carried_out_all(load(path), tmp_path)
-    shutil.rmtree(tmp_path / "of")
-    for path in measured(tmp_path, "run", "m.onnx", "--ep", "cpu", "--dim", "batch=2,4", "--dim", "n=8", *ONCE):
-        assert "--dim n=8" in carried_out_all(load(path), tmp_path)
 
 
 SUITE = """
@@ -297,13 +221,3 @@ LOOPS = {
     "recurrent_cell": ("--feedback", "hidden_out=hidden"), "decoder": (), "denoiser": ("--feedback", "denoised=latent"),
     "decoder_shared": ("--feedback", "present.*=past_key_values.*", "--fill", "position_ids=step"),
 }  # fmt: skip
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize(("name", "ep"), [*((name, "cpu") for name in LOOPS), ("recurrent_cell", "device")])
-def test_of_each_loop(name: str, ep: str, tmp_path: Path, real_library: Path) -> None:
-    (tmp_path / f"{name}.onnx").symlink_to(MODELS / f"{name}.onnx")
-    on = ("--ep", "cpu") if ep == "cpu" else ("--ep-library", real_library)
-    generated = ("--generate", 4, "--prompt-length", 4) if not LOOPS[name] else ("--steps", 4)
-    (path,) = measured(tmp_path, "loop", f"{name}.onnx", *on, *LOOPS[name], *generated, *SOME)
-    carried_out_all(load(path), tmp_path)

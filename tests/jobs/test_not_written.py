@@ -81,15 +81,6 @@ def test_what_is_kept_during_a_run_does_not_end_it(disk: SmallDisk) -> None:
     assert disk.files() == {"result.json", "table.md", "table.csv"}
 
 
-def test_eps_side_by_side(disk: SmallDisk, library: Path) -> None:
-    ran = disk.run(
-        0, "run", TINY, "--ep", "cpu", "--ep", library, *ONCE, "--out", disk.place, *exports(disk.place, "j.xml")
-    )
-    assert ran.out.count("Saved in") == 2
-    assert not_written(ran) == {"result.json", "table.md", "table.csv", "comparison.md", "j.xml"}
-    assert disk.files() == set()
-
-
 @pytest.mark.parametrize(("room", "kept"), [(0, set()), (PAGE, {"table.md"})])
 def test_a_live_gate(room: int, kept: set[str], disk: SmallDisk) -> None:
     ran = disk.run(
@@ -101,22 +92,6 @@ def test_a_live_gate(room: int, kept: set[str], disk: SmallDisk) -> None:
         not_written(ran) == {"result.json", "table.md", "table.csv", "gate.json", "gate.md", "r.json", "j.xml"} - kept
     )
     assert disk.files() == kept
-
-
-def test_a_stored_gate(disk: SmallDisk) -> None:
-    ran = disk.run(0, "gate", RESULT, "--max-cpu-nodes", 0, *exports(disk.place, "r.json", "j.xml"))
-    assert "passed" in ran.out
-    assert not_written(ran) == {"r.json", "j.xml"}
-    assert disk.files() == set()
-
-
-def test_a_sweep(disk: SmallDisk, library: Path) -> None:
-    ran = disk.run(
-        PAGE, "bandwidth", "--ep-library", library, "--max-size", "16kB", "--iterations", 3, "--out", disk.place, *exports(disk.place, "r.json")
-    )  # fmt: skip
-    assert "kB" in ran.out
-    assert not_written(ran) == {"bandwidth.json", "table.csv", "bandwidth.svg", "r.json"}
-    assert disk.files() == {"table.md"}
 
 
 def a_suite(folder: Path) -> Path:
@@ -138,61 +113,6 @@ def test_a_suite_and_what_it_did_is_not_done(disk: SmallDisk, tmp_path: Path) ->
     assert "suite bench, 1 case: 1 measured" in ran.out
 
 
-def test_shards_are_merged(disk: SmallDisk, tmp_path: Path) -> None:
-    assert ortbench("suite", a_suite(tmp_path), "--out", tmp_path / "a").code == 0
-    ran = disk.run(4 * PAGE, "suite", "merge", tmp_path / "a", "--out", disk.place / "m", *exports(disk.place, "j.xml"))
-    assert "suite bench, 1 case: 1 measured" in ran.out
-    assert ran.code == 1
-    assert FULL in ran.err
-    assert "Traceback" not in ran.err
-    left = disk.files()
-    assert left
-    assert "case.json" not in left
-
-
-def test_a_session(disk: SmallDisk) -> None:
-    ran = disk.run(PAGE, "profile", TINY, "--ep", "cpu", *SHORT, "--out", disk.place, *exports(disk.place, "r.json"))
-    assert "cpu-tensors/latency" in ran.out
-    assert not_written(ran) == {"profile.json", "r.json"}
-    assert disk.files() == {"table.md"}
-
-
-def test_a_session_that_nsight_systems_records(disk: SmallDisk, tmp_path: Path) -> None:
-    nsys = tmp_path / "nsys"
-    nsys.write_text(
-        '#!/bin/sh\n[ "$1" = --version ] && { echo "NVIDIA Nsight Systems version 2099.1"; exit; }\nshift\n'
-        'while [ "${1#--}" != "$1" ]; do report=${1#--output=}; shift; done\n"$@"\necho recorded > "$report.nsys-rep"\n'
-    )
-    nsys.chmod(0o755)
-    line = ("profile", TINY, "--ep", "cpu", *SHORT, "--out", disk.place)
-    ran = disk.run(0, *line, PATH=f"{tmp_path}:{os.environ['PATH']}")
-    assert "device-resident" in ran.out
-    assert ran.code == 1
-    assert "report.nsys-rep was not written: nsys ended with exit code" in ran.err
-    for name in ("nsys.log", "profile.json", "table.md"):
-        assert f"{name}, " in ran.err or f"{name} w" in ran.err
-    assert disk.files() == set()
-
-
-def test_commands_that_read_results(disk: SmallDisk, tmp_path: Path) -> None:
-    both = RESULT, RESULT
-    ran = disk.run(0, "compare", *both, "--markdown", disk.place / "c.md", *exports(disk.place, "r.json"))
-    assert "device-resident" in ran.out
-    assert not_written(ran) == {"c.md", "r.json"}
-    ran = disk.run(0, "report", RESULT, *exports(disk.place, "p.html"))
-    assert ran.out == ""
-    assert not_written(ran) == {"p.html"}
-    assert disk.files() == set()
-
-
-@pytest.mark.parametrize("arguments", [["devices"], ["inspect", str(TINY)]])
-def test_commands_that_look(arguments: list[str], disk: SmallDisk) -> None:
-    ran = disk.run(0, *arguments, *exports(disk.place, "r.json"))
-    assert ran.out
-    assert not_written(ran) == {"r.json"}
-    assert disk.files() == set()
-
-
 def test_the_job_summary_is_whole_or_as_it_was(disk: SmallDisk) -> None:
     ran = disk.run(
         PAGE, "run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place.parent / "out",
@@ -206,17 +126,9 @@ def test_the_job_summary_is_whole_or_as_it_was(disk: SmallDisk) -> None:
         assert (disk.kept / "summary.md").read_text() == "before\n"
 
 
-def test_standard_output_on_a_full_disk(disk: SmallDisk, tmp_path: Path) -> None:
-    ran = ortbench("run", TINY, "--ep", "cpu", *ONCE, "--out", tmp_path, prefix=("sh", "-c", '"$@" > /dev/full', "sh"))
-    assert (ran.code, ran.error_line) == (1, f"standard output was not written: {FULL}")
-    assert len(list(tmp_path.glob("*/table.md"))) == 1
-
-
 PRINTED: dict[str, tuple[object, ...]] = {
     "page": ("report", RESULT, "--html", "-"),
-    "json": ("compare", RESULT, RESULT, "--json", "-"),
     "table": ("compare", RESULT, RESULT),
-    "help": ("run", "--help"),
     "completion": (),
 }
 

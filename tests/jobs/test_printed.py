@@ -10,7 +10,6 @@ from pathlib import Path
 import onnx
 import pytest
 
-import ortbench as api
 from ortbench.core import printed
 from ortbench.measure.process import Client, WorkerLost
 from tests.conftest import MODELS, ONCE, SCREEN, command, ortbench
@@ -105,12 +104,6 @@ def test_what_saves_no_result_says_it_and_nobody_is_told_who_asked_for_quiet(unu
 
 
 @pytest.mark.process
-def test_nothing_printed_is_no_file(tmp_path: Path) -> None:
-    ran = ortbench("run", TINY, *CPU, "--out", tmp_path)
-    assert (ran.code, ran.err, kept(tmp_path)) == (0, "", [])
-
-
-@pytest.mark.process
 def test_a_case_has_its_own_and_the_suite_one_line(unused: Path, tmp_path: Path) -> None:
     modes = "mode = 'cpu-tensors'\niterations = 1\nwarmup = 1"
     cases = f"[[bench]]\nmodel = '{unused}'\n{modes}\n[[bench]]\nmodel = '{TINY}'\n{modes}"
@@ -121,37 +114,7 @@ def test_a_case_has_its_own_and_the_suite_one_line(unused: Path, tmp_path: Path)
     assert kept(tmp_path / "out") == ["unused--cpu/stderr.txt"]
 
 
-@pytest.mark.process
-def test_a_call_from_python_keeps_the_same_file(
-    unused: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    result, _ = (
-        api.run(it, out=tmp_path, ep="cpu", modes=["cpu-tensors"], iterations=1, warmup=1) for it in (unused, TINY)
-    )
-    assert result.folder is not None
-    assert kept(tmp_path) == [f"{result.folder.name}/stderr.txt"]
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.process
-def test_what_an_ep_prints_itself_is_in_the_file_and_no_warning(library: Path, tmp_path: Path) -> None:
-    knobs = Config(fault="print", fault_at="run", fault_when="1+").environ()
-    ran = ortbench("run", TINY, "--ep-library", library, *ONCE, "--out", tmp_path, **knobs)
-    assert (ran.code, ran.err) == (0, "")
-    (path,) = kept(tmp_path)
-    assert (tmp_path / path).read_text().count("the reference device prints a line\n") >= 4
-    assert "prints a line" not in ran.out
-
-
 # Failures
-
-
-@pytest.mark.process
-def test_a_user_s_mistake_leaves_nothing(tmp_path: Path) -> None:
-    (tmp_path / "bad.onnx").write_text("no model")
-    ran = ortbench("run", "bad.onnx", *CPU, "--out", tmp_path / "out", cwd=tmp_path)
-    assert (ran.code, kept(tmp_path)) == (2, [])
-    assert "is not a model" in ran.error_line
 
 
 @pytest.mark.process

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ortbench.model.result_file import load
 
 from ortbench.__main__ import main
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.measure import configuration
-from ortbench.model.result_file import load
 from tests.conftest import MODELS, measure, ortbench
 
 pytestmark = pytest.mark.process
@@ -35,49 +35,6 @@ def test_a_run_is_measured_in_several_processes(tmp_path: Path) -> None:
         assert [n for _, n, _ in case.blocks["latency"]] == [4, 3, 3]
         assert case.speedup is not None
         assert case.speedup.ci95 is not None  # of three rounds, each of a process of its own
-
-
-def test_sweeps_loops_and_configurations_side_by_side_too(tmp_path: Path) -> None:
-    model = MODELS / "transformer_ids.onnx"
-    swept = ortbench(
-        "sweep",
-        model,
-        *SHORT,
-        "--dim",
-        "batch=1,2",
-        "--dim",
-        "sequence=4",
-        "--iterations",
-        6,
-        "--processes",
-        3,
-        "--out",
-        tmp_path / "s",
-    )
-    assert (swept.code, swept.err) == (0, "")
-    (file,) = (tmp_path / "s").glob("*/result.json")
-    assert [case.processes for case in load(file).cases] == [[0, 1, 2]] * 4
-    line = (
-        "run",
-        TINY,
-        *SHORT,
-        "--intra-op-threads",
-        "1,2",
-        "--iterations",
-        6,
-        "--processes",
-        3,
-        "--out",
-        tmp_path / "r",
-    )
-    assert ortbench(*line).code == 0
-    found = [load(file) for file in (tmp_path / "r").glob("*/*/result.json")]
-    assert [case.processes for result in found for case in result.cases] == [[0, 1, 2]] * 4
-
-
-def test_without_the_option_a_fixed_number_of_inferences_is_of_one_process(tmp_path: Path) -> None:
-    result = measure(TINY, *SHORT, "--iterations", 6, out=tmp_path)
-    assert ["processes" in case for case in result["cases"]] == [False, False]
 
 
 def refuse_the_second() -> None:

@@ -100,35 +100,6 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     assert all(f">batch={count}</a>" in (tmp_path / "html").read_text() for count in (1, 8, 32))
 
 
-def test_settings_of_two_lists_and_of_two_eps(library: Path, tmp_path: Path) -> None:
-    ran = ortbench("run", MULTI, "--ep", "cpu", "--ep", library, "--mode", "cpu-tensors", "--opt-level", "basic,all", *ONCE,
-                        "--ep-option", f"{library}:compute_us=100", "--dim", "batch=8", "--out", tmp_path)  # fmt: skip
-    assert (ran.code, ran.err) == (0, "")
-    found = results(tmp_path)
-    assert sorted(found) == sorted(
-        f"{ep}-opt-level-{level}" for ep in ("cpu", library.stem) for level in ("basic", "all")
-    )
-    assert all(name.endswith(it["target"]["opt_level"]) for name, it in found.items())
-    (folder,) = tmp_path.glob("[!.]*")
-    assert re.fullmatch(rf"multi_output-cpu-{library.stem}-\d+-\d+", folder.name)
-
-
-def test_two_settings_are_shown_with_their_phases(tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "device-tensors", "--intra-op-threads", "1,2", *ONCE, "--out",
-                        tmp_path, COLUMNS="100")  # fmt: skip
-    assert (ran.code, ran.err) == (0, "")
-    assert {name: it["target"]["intra_op_threads"] for name, it in results(tmp_path).items()} == {
-        "intra-op-threads-1": 1,
-        "intra-op-threads-2": 2,
-    }
-    rows = re.findall(r"^device-tensors +([\w ]+?)  ", ran.out, re.MULTILINE)
-    # Counts have rows only where one of them is not 0.
-    assert [row for row in rows if row not in ("page faults", "involuntary switches")] == [
-        "latency", "H2D", "inference", "D2H", "CPU time",
-    ]  # fmt: skip
-    assert "items/s" not in ran.out
-
-
 def test_sides_with_the_same_inputs_must_give_the_same_outputs(tmp_path: Path) -> None:
     """And those with others are not compared with each other."""
     model = tmp_path / "model.onnx"
@@ -153,43 +124,6 @@ def test_a_side_that_does_not_open_leaves_the_others(tmp_path: Path) -> None:
     ran = ortbench("run", model, *CPU, *ONCE, "--dim", "N=4,5", "--out", tmp_path / "out")
     assert ran.code in (1, 2)
     assert "N=5" in ran.err or "synthetic inputs" in ran.err
-
-
-def test_items_of_a_run(tmp_path: Path) -> None:
-    def items(name: str, *arguments: object) -> tuple[Any, bool]:
-        ran = ortbench("run", *arguments, *CPU, *ONCE, "--out", tmp_path / name, "--json", tmp_path / "r.json")
-        assert (ran.code, ran.err) == (0, "")
-        return json.loads((tmp_path / "r.json").read_text())["items"], "items/s" in ran.out
-
-    ids = MODELS / "transformer_ids.onnx"
-    inputs = MODELS / "multi_output.inputs.npz"
-    assert items("a", MULTI, "--dim", "batch=8") == ({"count": 8, "dim": "batch"}, True)
-    assert items("b", MULTI, "--input", inputs) == ({"count": 2, "dim": "batch"}, True)
-    assert items("c", MULTI) == ({"count": 1, "dim": "batch"}, False)
-    assert items("d", MODELS / "tiny.onnx") == (None, False)
-    assert items("e", MODELS / "tiny.onnx", "--items", 16) == ({"count": 16, "dim": None}, True)
-    assert items("f", ids, "--dim", "sequence=16", "--items", "sequence") == ({"count": 16, "dim": "sequence"}, True)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "remark"),
-    [
-        (
-            ["--intra-op-threads", "2", "--baseline-set", "intra-op-threads=1"],
-            "baseline → candidate: intra-op threads: 1 → 2",
-        ),
-        (["--opt-level", "basic", "--baseline-set", "opt-level="], "baseline → candidate: optimisation: all → basic"),
-        (["--dim", "batch=8", "--baseline-set", "dim=batch=1"], "baseline → candidate: dim: batch 1 → batch 8"),
-        (["--baseline-set", "shape=x:4x64"], "baseline → candidate: shape: x 4x64 → none"),
-        (["--run-config", "a=b", "--baseline-set", "run-config="], "baseline → candidate: run config: none → a b"),
-    ],
-)
-def test_a_gate_between_two_settings(arguments: list[str], remark: str, tmp_path: Path) -> None:
-    line = ("gate", "--model", MULTI, *CPU, *arguments, "--max-regression", "900%", "--duration", 0.3, "--warmup", 1)
-    ran = ortbench(*line, "--out", tmp_path, COLUMNS="140")
-    assert ran.code in (0, 4), ran.err  # a busy machine may keep it from telling
-    assert f"• {remark}\n" in ran.out
-    assert "nothing recorded differs" not in ran.out
 
 
 def test_a_gate_tells_a_setting_that_costs_time(library: Path, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import random
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -23,7 +22,6 @@ import pytest
 from ortbench.core.signals import NOTHING_MEASURED
 from tests.conftest import MODELS, ROOT, Ran, command, mostly_wide, ortbench, whole
 from tests.jobs import stopped_at
-from tests.softcuda import Card, Config
 
 pytestmark = [
     pytest.mark.process,
@@ -85,14 +83,6 @@ def assert_whole(out: Path) -> None:
 
 def run_line(out: Path, *more: object) -> list[object]:
     return ["run", TINY, "--ep", "cpu", "--warmup", 1, "--verbose", "--out", out, *more]
-
-
-@pytest.mark.parametrize("times", [0, 5, 50, 150, 300])
-def test_while_the_program_is_loaded(times: int, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    ran = stopped(INT, "import", times, tmp_path, *run_line(out, "--iterations", 1), shell=START)
-    assert (ran.code, ran.out, ran.err) == (130, "", f"{NOTHING_MEASURED}\n")
-    assert not out.exists() or not list(out.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -161,40 +151,6 @@ def test_while_modes_are_weighed(number: int, what: str, times: int, tmp_path: P
     assert result["cases"][0]["metrics"]["host_memory"]["value"] > 0
     for text in (ran.out, (file.parent / "table.md").read_text()):
         assert "memory of device-tensors could not be measured: it was interrupted" in text
-
-
-def test_while_the_energy_of_modes_is_measured(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    environment = Config(card=Card(tmp_path / "card").path).environ()
-    shell = (
-        f'exec {shlex.join(["env", *(f"{name}={value}" for name, value in environment.items()), *software_cuda])} "$@"'
-    )
-    line = ["run", TINY, "--ep", "cuda", "--mode", "device-tensors", "--mode", "device-resident", "--iterations", 2, "--warmup", 1,
-            "--measure-energy", "--measure-memory", "--measure-spin", "--measure-nodes", "--out", tmp_path / "out"]  # fmt: skip
-    ran = stopped(INT, "asked run_stretch", 1, tmp_path, *line, shell=shell)
-    assert (ran.code, ran.err) == (128 + INT, "")
-    (file,) = tmp_path.glob("out/*/result.json")
-    result = json.loads(file.read_text())
-    assert [len(case["samples"]["latency"]) for case in result["cases"]] == [2, 2]
-    first, second = result["cases"]
-    assert first["metrics"]["power"]["value"] > 0
-    assert second["energy"] == {"unsupported": "it was interrupted"}
-    # What had not begun says so too.
-    assert [case["memory"]["failed"] for case in result["cases"]] == ["it was interrupted"] * 2
-    gave_nothing = {f"--{option} gave nothing: it was interrupted" for option in ("spin", "nodes")}
-    assert {warning["message"] for warning in result["warnings"]} == gave_nothing
-
-
-def test_the_stages_are_those_of_the_trace(tmp_path: Path) -> None:
-    trace = tmp_path / "t.json"
-    assert ortbench(*run_line(tmp_path / "out", "--iterations", 2, "--measure-nodes", "--trace", trace)).code == 0
-    names = {event.get("name") for event in json.loads(trace.read_text())["traceEvents"]}
-    assert names >= {*STAGES, "loading"}
-
-
-def test_while_the_model_is_loaded(tmp_path: Path) -> None:
-    ran = stopped(TERM, "stage loading", 0, tmp_path, *run_line(tmp_path / "out", "--iterations", 1))
-    assert (ran.code, ran.out, ran.err) == (143, "", f"{NOTHING_MEASURED}\n")
-    assert not list(tmp_path.glob("out/*"))
 
 
 @pytest.mark.parametrize("number", [INT, TERM, HUP])
@@ -371,36 +327,3 @@ def test_a_killed_command_leaves_whole_files_and_no_process(name: str, real_libr
 def saved(folder: Path) -> list[Path]:
     """The result files that a command has left so far."""
     return [path for path in folder.rglob("*.json") if path.name in ("result.json", "bandwidth.json")]
-
-
-@pytest.mark.wide
-def test_a_session_under_nsight_systems_ends_with_the_command(tmp_path: Path) -> None:
-    nsys = tmp_path / "nsys"
-    nsys.write_text(
-        '#!/bin/sh\n[ "$1" = --version ] && { echo "NVIDIA Nsight Systems version 2099.1"; exit; }\nshift\n'
-        'while [ "${1#--}" != "$1" ]; do shift; done\n"$@"\n'
-    )
-    nsys.chmod(0o755)
-    out, scratch = tmp_path / "out", tmp_path / "scratch"
-    scratch.mkdir()
-    line = command("profile", TINY, "--ep", "cpu", "--warmup", 1, "--iterations", 300_000, "--out", out)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "TMPDIR": str(scratch)}
-    with subprocess.Popen(
-        line, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        deadline = time.monotonic() + 600
-        while not list(scratch.rglob("result.json")):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        time.sleep(0.5)
-        process.terminate()
-        shown, errors = process.communicate(timeout=600)
-    assert process.returncode == 143
-    assert "Traceback" not in errors
-    assert "Saved in" in shown
-    assert "interrupted: what Nsight Systems recorded was not read" in shown
-    (file,) = out.glob("*/profile.json")
-    assert json.loads(file.read_text())["session"]["stopped"] == {"reason": "interrupted"}
-    assert not list(scratch.glob("ortbench-*"))
-    assert_nothing_runs(tmp_path)
