@@ -88,15 +88,6 @@ def printed(*arguments: object, encoding: str, code: int = 0) -> tuple[str, str]
 
 
 @pytest.mark.parametrize(
-    "command", ["", "run", "compare", "gate", "suite", "suite merge", "doctor", "devices", "inspect"]
-)
-def test_help_is_ascii(command: str) -> None:
-    out = ortbench(*command.split(), "--help").out
-    assert out.isascii()
-    assert max(map(len, out.splitlines())) <= 80
-
-
-@pytest.mark.parametrize(
     ("encoding", "total", "bar", "ratio"),
     [("ascii", "us", "=#.:", "1.00x"), ("cp1252", "µs", "=#.:", "1.00×")],
 )
@@ -120,19 +111,6 @@ def test_a_run_in_any_encoding(encoding: str, total: str, bar: str, ratio: str, 
 def test_an_error_in_any_encoding(encoding: str, line: str) -> None:
     out, err = printed("run", "nöwhere–模.onnx", encoding=encoding, code=2)
     assert (out, err) == ("", f"ortbench: no such file: {line}\n")
-
-
-def test_a_suite_in_ascii(tmp_path: Path) -> None:
-    (tmp_path / "bench.toml").write_text(
-        '[suite]\nname = "modèles"\n[defaults]\nep = "cpu"\niterations = 2\nwarmup = 1\nmode = "cpu-tensors"\n'
-        f'[[bench]]\nmodel = "{(MODELS / "tiny.onnx").as_posix()}"\n',
-        encoding="utf-8",
-    )
-    out, err = printed("suite", tmp_path / "bench.toml", "--out", tmp_path / "modèles", encoding="ascii")
-    assert "suite mod\\xe8les, 1 case: 1 measured" in out
-    assert err.startswith("[1/1] tiny--cpu: measured, ")
-    out, _ = printed("suite", "merge", tmp_path / "modèles", "--out", tmp_path / "all", encoding="ascii")
-    assert "suite mod\\xe8les, 1 case: 1 measured" in out
 
 
 def test_what_programs_read_is_utf_8_in_any_encoding() -> None:

@@ -118,17 +118,6 @@ def test_what_says_more_is_in_the_package() -> None:
     assert stale == [], "install ortbench again"
 
 
-def test_links_of_a_page_lead_to_what_is_in_the_package() -> None:
-    targets = {
-        target for name in page_names() for target in re.findall(r"\]\(([^)\s]+)\)", without_code(section(name)))
-    }
-    assert {it for it in targets if not it.startswith("https://") and not page_of(it)} == set()
-
-
-def without_code(text: str) -> str:
-    return re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
-
-
 def test_no_text_sends_a_reader_to_a_file_that_an_installed_package_lacks() -> None:
     found = {
         f"{path}: {node.value}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 import subprocess
 import sys
@@ -36,18 +34,6 @@ LINES = {
     "code": [sys.executable, "-c", "import ortbench"],
     "a module of the tests": [sys.executable, "-m", "tests.gpu.accept", "--plan"],
 }
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("line", "folder"),
-    [*((line, ROOT) for line in LINES), ("code", ROOT / "tests"), ("as tests do", Path(ROOT.anchor))],
-)
-def test_what_tests_start_has_it_too(line: str, folder: Path) -> None:
-    environ = {**os.environ, "PYTHONVERBOSE": "1"}
-    done = subprocess.run(LINES[line], cwd=folder, env=environ, capture_output=True, text=True, check=True)
-    found = re.findall(r"^# code object from '?(.+?)(?:/__pycache__)?/__init__\.[\w.-]+'?$", done.stderr, re.MULTILINE)
-    assert {place for place in found if Path(place).name == "ortbench"} == {str(INSTALLED)}
 
 
 @pytest.fixture(scope="module")

@@ -26,15 +26,6 @@ def test_a_folder_stands_for_its_interpreter(tmp_path: Path, inside: str) -> Non
     processes.is_interpreter(str(tmp_path / "env"), "--python")
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    """Where it lies is how Python knows its environment."""
-    real = environment(tmp_path / "real")
-    (tmp_path / "mine" / "bin").mkdir(parents=True)
-    (tmp_path / "mine" / "bin" / "python").symlink_to(real)
-    assert processes.interpreter_in(str(tmp_path / "mine")) == str(tmp_path / "mine" / "bin" / "python")
-    assert processes.environment_name(str(tmp_path / "mine" / "bin" / "python")) == "mine"
-
-
 def test_a_relative_path_is_one_from_the_root_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A system looks for a name alone on PATH."""
     environment(tmp_path / "env")

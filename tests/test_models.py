@@ -15,13 +15,11 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-from models.make import CASES, REPEATS, run_loop, write
-from models.parts import Case
+from models.make import CASES, REPEATS, write
 from tests.conftest import MODEL_NAMES, MODELS
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 LOOPS = [(name, kind) for name, make in CASES.items() for kind in make().loops]
-DECODERS = {f"present.0.{kind}": f"past_key_values.0.{kind}" for kind in ("key", "value")}
 
 
 def session(name: str) -> Any:
@@ -105,24 +103,6 @@ def test_every_step_of_a_loop(name: str, kind: str) -> None:
     assert step(steps, 6) == ({}, {})
 
 
-@pytest.mark.parametrize(("name", "kind"), LOOPS)
-def test_a_step_depends_on_those_before_it(name: str, kind: str) -> None:
-    """A loop that hands on nothing, or only lengths, has other outputs, beyond the tolerances, in every step but the first."""
-    case = CASES[name]()
-    loop, steps = case.loops[kind], recorded(f"{name}.{kind}.npz")
-    forgetful = {
-        number: outputs(session(name), {**step(steps, number)[0], **_zeros(step(steps, number - 1)[1], loop.feedback)})
-        for number in range(1, 6)
-    }
-    for number, got in forgetful.items():
-        for output, array in step(steps, number)[1].items():
-            assert not np.allclose(got[output], array, 1e-3, 1e-5), (output, number)
-
-
-def _zeros(before: Arrays, feedback: Mapping[str, str]) -> dict[str, npt.NDArray[Any]]:
-    return {target: np.zeros_like(before[source]) for source, target in feedback.items()}
-
-
 def test_what_a_loop_is_given_in_every_step_is_in_a_file_of_its_own() -> None:
     for name in [name for name, kind in LOOPS if kind == "loop"]:
         given = recorded(f"{name}.loop.inputs.npz")
@@ -136,74 +116,6 @@ def test_what_a_loop_is_given_in_every_step_is_in_a_file_of_its_own() -> None:
             inputs, _ = step(steps, number)
             assert inputs.keys() - given.keys() == changing.get(name, set())
             check({key: inputs[key] for key in given}, given)
-
-
-def test_what_changes_from_step_to_step() -> None:
-    growing, shared, denoiser = (recorded(f"{name}.loop.npz") for name in ("decoder", "decoder_shared", "denoiser"))
-    for number in range(6):
-        inputs, _ = step(growing, number)
-        np.testing.assert_array_equal(inputs["attention_mask"], np.ones((1, number + 1), np.int64))
-        np.testing.assert_array_equal(inputs["position_ids"], [[number]])
-        np.testing.assert_array_equal(step(shared, number)[0]["position_ids"], [[number]])
-        np.testing.assert_array_equal(step(denoiser, number)[0]["timestep"], np.array([number], np.float32))
-
-
-def test_both_caches_give_the_same() -> None:
-    growing, shared = recorded("decoder.loop.npz"), recorded("decoder_shared.loop.npz")
-    for number in range(6):
-        (inputs, grown), (_, written) = step(growing, number), step(shared, number)
-        np.testing.assert_array_equal(inputs["input_ids"], shared[f"step{number}/in/input_ids"])
-        np.testing.assert_allclose(grown["logits"], written["logits"], 1e-3, 1e-5)
-        for name in DECODERS:
-            np.testing.assert_allclose(grown[name], written[name][:, :, : number + 1], 1e-3, 1e-5)
-            assert not written[name][:, :, number + 1 :].any()
-
-
-def test_a_prompt_at_once_gives_what_its_tokens_give_one_by_one() -> None:
-    model, ids = session("decoder"), recorded("decoder.prefill.npz")["step0/in/input_ids"]
-    at_once = recorded("decoder.prefill.npz")
-    state = {name: np.zeros((1, 2, 0, 16), np.float32) for name in DECODERS.values()}
-    for number in range(5):
-        inputs = {
-            "input_ids": ids[:, number : number + 1],
-            "attention_mask": np.ones((1, number + 1), np.int64),
-            "position_ids": np.array([[number]], np.int64),
-        }
-        got = outputs(model, {**inputs, **state})
-        np.testing.assert_allclose(got["logits"], at_once["step0/logits"][:, number : number + 1], 1e-3, 1e-5)
-        state = {target: got[source] for source, target in DECODERS.items()}
-    for source, target in DECODERS.items():
-        np.testing.assert_allclose(state[target], at_once[f"step0/{source}"], 1e-3, 1e-5)
-
-
-def test_padding_on_the_left_changes_nothing() -> None:
-    """The second sentence of the recorded inputs is two tokens shorter than the first."""
-    inputs, expected = recorded("decoder.inputs.npz"), recorded("decoder.expected.npz")
-    alone = {name: array[1:] for name, array in inputs.items()}
-    assert list(alone["attention_mask"][0]) == [0, 0, *[1] * 7]
-    alone["attention_mask"] = alone["attention_mask"][:, 2:]
-    for name in DECODERS.values():
-        alone[name] = alone[name][:, :, 2:]
-    np.testing.assert_allclose(outputs(session("decoder"), alone)["logits"], expected["logits"][1:], 1e-3, 1e-5)
-
-
-def test_past_and_present_of_the_shared_cache_may_be_one_buffer() -> None:
-    model, steps = session("decoder_shared"), recorded("decoder_shared.loop.npz")
-    caches = {source: ort.OrtValue.ortvalue_from_numpy(np.zeros((1, 2, 64, 16), np.float32)) for source in DECODERS}
-    addresses = {source: cache.data_ptr() for source, cache in caches.items()}
-    for number in range(6):
-        inputs, expected = step(steps, number)
-        binding = model.io_binding()
-        for name, array in inputs.items():
-            binding.bind_cpu_input(name, array)
-        binding.bind_output("logits")
-        for source, target in DECODERS.items():
-            binding.bind_ortvalue_input(target, caches[source])
-            binding.bind_ortvalue_output(source, caches[source])
-        model.run_with_iobinding(binding)
-        got = dict(zip(("logits", *DECODERS), binding.get_outputs(), strict=True))
-        assert {source: got[source].data_ptr() for source in DECODERS} == addresses
-        check({name: value.numpy() for name, value in got.items()}, expected)
 
 
 def test_the_chain() -> None:
@@ -233,16 +145,3 @@ def test_the_chain() -> None:
           {key: value for key, value in expected.items() if "/in/" not in key})  # fmt: skip
     assert chain["stage"][1]["repeat"] == REPEATS
     np.testing.assert_array_equal(expected["text/in/ids"], recorded("text_encoder.inputs.npz")["ids"])
-
-
-def test_what_a_loop_records() -> None:
-    """Two steps of a model that is understood at sight: what is fed back is not among a step's inputs."""
-    case: Case = CASES["loop_on_device"]()
-    x = np.full((1, 65536), 0.5, np.float32)
-    loop = case.loops["loop"]._replace(steps=[{"x": x}, {"x": -x}])
-    found = run_loop(case.model, loop)
-    assert list(found) == [f"step{n}/{name}" for n in (0, 1) for name in ("in/x", "state_out", "y")]
-    np.testing.assert_array_equal(found["step0/state_out"], x)
-    np.testing.assert_array_equal(found["step1/state_out"], -x / 2)
-    np.testing.assert_array_equal(found["step1/y"], np.full((1, 16384), -0.25 * 1.125, np.float32))
-    assert loop.unchanging() == {}

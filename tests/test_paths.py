@@ -87,22 +87,6 @@ READ: dict[str, Callable[[str], tuple[object, ...]]] = {
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("what", READ)
-def test_what_cannot_be_read_is_a_line(what: str, odd: Path) -> None:
-    for path in (LONG, "loop", "broken", "input", "/dev/stdin"):
-        ran = ortbench(*READ[what](path), cwd=odd)
-        assert ran.code == 2, ran
-        reason = REASONS[path].rpartition(": ")[2]
-        kinds = (
-            ("no such", "is neither", "no such EP library", "broken")
-            if path in ("broken", "input", "/dev/stdin")
-            else ()
-        )
-        assert reason in ran.error_line or any(it in ran.error_line for it in kinds), ran
-    assert not list(odd.glob("ortbench-*"))
-
-
-@pytest.mark.process
 @pytest.mark.parametrize(
     "option", ["--html", "--json", "--junit", "--trace", "--action-json", "--bmf", "--optimized-model"]
 )
@@ -112,15 +96,6 @@ def test_what_cannot_be_written_is_said_before_anything_is_measured(option: str,
         assert (ran.code, ran.out) == (2, ""), ran
         assert option in ran.error_line
     assert not (odd / "out").exists()
-
-
-@pytest.mark.process
-def test_folders_and_programs_that_cannot_be_written(odd: Path) -> None:
-    for path in (LONG, "loop/x", "m.onnx/x"):
-        for line in (("run", "m.onnx", *SHORT), ("code", "m.onnx", "--ep", "cpu")):
-            ran = ortbench(*line, "--out", path, cwd=odd)
-            assert (ran.code, ran.out) == (2, "")
-            assert "--out" in ran.error_line
 
 
 @pytest.mark.process
@@ -139,19 +114,6 @@ def test_an_optimized_model_never_replaces_another_file(odd: Path) -> None:
     assert (odd / "m.onnx").read_bytes() == before == (odd / "alone.onnx").read_bytes()
     for _ in range(2):  # its own file is written again
         assert ortbench("run", "m.onnx", *SHORT, "--optimized-model", "new.onnx", "--out", "out", cwd=odd).code == 0
-
-
-@pytest.mark.process
-def test_results_and_suites_that_cannot_be_read(odd: Path) -> None:
-    for path in (LONG, "loop", "broken"):
-        for line in (
-            ("compare", path, RESULT), ("report", path), ("gate", path, "--max-cpu-nodes", 0), ("gate", RESULT, "--baseline", path),
-            ("suite", path), ("chain", path),
-        ):  # fmt: skip
-            ran = ortbench(*line, cwd=odd)
-            assert (ran.code, ran.out) == (2, "")
-            assert ran.error_line
-    assert ortbench("suite", "/dev/zero").error_line == "cannot read /dev/zero: it is a device"
 
 
 def test_the_api_says_it_too(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,18 +73,6 @@ def test_drift_across_blocks_widens_the_interval() -> None:
     assert median_interval(interleaved, [10] * 10) == (1309, 1600)
 
 
-def test_blocks_of_different_sizes() -> None:
-    samples = [10] * 30 + [20] * 10 + [30] * 20
-    # Half of the samples are 10, so the median lies halfway between 10 and 20.
-    assert summarise(samples).median == 15
-    assert median_interval(samples) == (10, 20)
-    assert median_interval(samples, [30, 10, 20]) == (10, 30)
-    # Half of every block lies below 100, whether all of it is 100 or half of it 90.
-    samples = [100] * 40 + ([90] * 5 + [110] * 5) * 6
-    assert median_interval(samples) == (100, 100)
-    assert median_interval(samples, [10] * 10) == (100, 100)
-
-
 def test_exact_coverage_of_independent_samples() -> None:
     """The chance that between low + 1 and high samples lie below the median is a sum of the binomial."""
     for n, least in [(6, 0.96), (10, 0.97), (44, 0.935), (50, 0.935), (100, 0.94), (1000, 0.945)]:
@@ -106,16 +94,6 @@ def test_coverage_of_independent_samples() -> None:
     generator = np.random.default_rng(2)
     samples = np.round(1e6 * np.exp(0.3 * generator.standard_normal((REPEATS, 300)))).astype(np.int64)
     assert 0.935 <= share_covering(samples, 1e6, [15] * 20) <= 0.985
-
-
-def test_coverage_of_samples_whose_blocks_differ() -> None:
-    blocks, size = 20, 25
-    generator = np.random.default_rng(3)
-    of_block = generator.standard_normal((REPEATS, blocks, 1))
-    noise = generator.standard_normal((REPEATS, blocks, size))
-    samples = np.round(1e6 + 1e4 * (of_block + noise)).astype(np.int64).reshape(REPEATS, -1)
-    assert share_covering(samples, 1e6, [size] * blocks) >= 0.92
-    assert share_covering(samples, 1e6, None) <= 0.6
 
 
 def test_t_quantile() -> None:

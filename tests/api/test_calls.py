@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -62,20 +61,6 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     return script
 
 
-def test_a_plan_is_that_of_the_command(scripted: Scripted) -> None:
-    plans = scripted()
-    ortbench.run(TINY, ep="webgpu", modes="cpu-tensors", duration=2, dim={"n": 4}, note="why")
-    (plan,) = plans
-    assert (plan.target.ep, plan.modes, plan.loop.duration_s, plan.inputs.dims) == (
-        "webgpu",
-        ("cpu-tensors",),
-        2.0,
-        {"n": 4},
-    )
-    words = f"ortbench run {shlex.quote(str(TINY))} --ep webgpu --mode cpu-tensors --dim n=4 --duration 2 --note why"
-    assert " ".join(plan.command) == words
-
-
 def test_loops_and_chains_are_those_of_their_commands(scripted: Scripted, tmp_path: Path) -> None:
     plans = scripted()
     ortbench.loop(MODELS / "recurrent_cell.onnx", feedback="hidden_out=hidden", steps=4)
@@ -87,19 +72,6 @@ def test_loops_and_chains_are_those_of_their_commands(scripted: Scripted, tmp_pa
     assert (loop.part.feedback, loop.part.count) == ((("hidden_out", "hidden"),), 4)
     assert [stage.name for stage in chain.stages] == ["a"]
     assert (chain.loop.iterations, chain.command[:3]) == (2, ("ortbench", "chain", str(tmp_path / "chain.toml")))
-
-
-def test_progress_is_called_back(scripted: Scripted) -> None:
-    scripted()
-    told: list[ortbench.Progress] = []
-    ortbench.run(TINY, progress=told.append)
-    assert told == [("measuring", None), ("measuring", 2.5)]
-
-    def stop(now: ortbench.Progress) -> None:
-        raise RuntimeError(now.stage)
-
-    with pytest.raises(RuntimeError, match="measuring"):
-        ortbench.run(TINY, progress=stop)
 
 
 def test_what_was_measured_is_not_lost_with_a_file_or_by_ctrl_c(scripted: Scripted, tmp_path: Path) -> None:
@@ -131,15 +103,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"bandwidth": "nowhere"}, "bandwidth: no such file or folder: nowhere"),
     ({"expect": "nowhere.npz"}, "expect: no such file or folder: nowhere.npz"),
 ]
-
-
-@pytest.mark.parametrize(("values", "message"), BAD, ids=lambda it: str(it))
-def test_bad_input_is_said_before_anything_starts(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ortbench.BadInput) as raised:
-        ortbench.run(TINY, **values)
-    assert str(raised.value) == message
-    with pytest.raises(ortbench.BadInput, match=r"no such file: nowhere.onnx"):
-        ortbench.run("nowhere.onnx")
 
 
 def test_measurements_take_turns() -> None:

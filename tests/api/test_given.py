@@ -30,11 +30,6 @@ SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("values", "given"), SAME, ids=lambda values: str(values))
-def test_values_become_what_is_typed(values: dict[str, Any], given: dict[str, Any]) -> None:
-    assert given_of(options_for("run"), values)[1] == given
-
-
 SHAPES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"dim": {"batch": [1, 8], "past": "batch*2"}}, {"dim": ["batch=1,8", "past=batch*2"]}),
     ({"dim": {"batch": "1..64"}}, {"dim": ["batch=1..64"]}),
@@ -59,27 +54,6 @@ def test_values_are_those_that_the_words_stand_for() -> None:
         options_for("sweep"), {"dim": {"batch": [1, 8], "n": "other+1"}, "shape": {"x": [[1, 3], "8x3"]}}
     )
     assert given == {"dim": {"batch": Several((1, 8)), "n": "other+1"}, "shape": {"x": Several(((1, 3), (8, 3)))}}
-
-
-def test_what_is_no_list_of_shapes_is_said() -> None:
-    for values, message in (
-        ({"dim": {"batch": [1, 1]}}, "dim batch=1,1: '1' is in the list twice"),
-        ({"dim": {"batch": []}}, "dim batch=: '' is not a whole number"),
-        ({"dim": {"batch": [1, 1.5]}}, "dim: must be a whole number"),
-        ({"shape": {"x": ["1x3", "8xq"]}}, "shape 'x:8xq': 'q' is not a whole number"),
-    ):
-        with pytest.raises(BadInput) as raised:
-            given_of(options_for("sweep"), values)
-        assert str(raised.value).startswith(message)
-
-
-def test_a_load_takes_numbers_and_lists_of_them() -> None:
-    values = {"concurrency": [1, np.int64(2)], "rate": (10, 20.5), "slo": "p99=20ms"}
-    given, words = given_of(options_for("load"), values)
-    assert given == {"concurrency": (1, 2), "rate": (10, 20.5), "slo": {"p99": 20_000_000}}
-    assert words == {"concurrency": "1,2", "rate": "10,20.5", "slo": "p99=20ms"}
-    given, words = given_of(options_for("load"), {"concurrency": 4, "rate": "auto"})
-    assert (given, words) == ({"concurrency": (4,), "rate": "auto"}, {"concurrency": "4", "rate": "auto"})
 
 
 def test_a_baseline_takes_options_back() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +18,7 @@ from ortbench.features.gate.gates.checks import Verdict as Stored
 from ortbench.features.load.report import sample_frame
 from ortbench.model.modes import D2H, H2D, ORDINARY
 from ortbench.model.result import Case
-from ortbench.model.result_file import result_json, save
+from ortbench.model.result_file import save
 from tests.results import (
     MS,
     USUAL,
@@ -35,7 +33,6 @@ from tests.results import (
     result_of,
     steady,
     sweep_result,
-    with_failures,
 )
 
 
@@ -45,34 +42,6 @@ def two() -> list[Result]:
         Result.wrap(result_of(measured("cpu-tensors", latency=steady([scale * MS] * 12)), run_id="one"))
         for scale in (1, 2)
     ]
-
-
-def test_a_result_is_the_stored_one() -> None:
-    stored = published()
-    result = Result.wrap(stored, Path("here"))
-    assert isinstance(result, type(stored))
-    assert result.json() == result_json(stored)
-    assert result.folder == Path("here")
-    assert Result.wrap(stored).folder is None
-    for again in (copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
-        assert again == result
-        assert again.folder == Path("here")
-
-
-def test_a_result_in_a_line() -> None:
-    assert repr(two()[1]) == "<ortbench.Result m.onnx on SomeExecutionProvider: cpu-tensors 2.00 ms>"
-    assert "failed" in repr(Result.wrap(with_failures()))
-    assert len(repr(Result.wrap(published()))) < 300
-
-
-def test_the_frame_of_a_result_has_a_row_for_each_mode_and_units() -> None:
-    frame = Result.wrap(published()).frame()
-    assert list(frame["mode"]) == [case.mode for case in published().cases]
-    units = frame.attrs["units"]
-    assert units["latency_median_ns"] == "ns"
-    assert units["bytes_h2d"] == "B"
-    assert "speedup" not in units
-    assert "latency_n" not in units
 
 
 def test_the_runs_of_the_levels_of_a_load() -> None:

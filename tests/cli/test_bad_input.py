@@ -85,12 +85,6 @@ def test_what_an_npz_claims_is_compared_before_it_is_unpacked(tmp_path: Path) ->
         )
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage" * 10, b"\x20\0\0\0ORTM" + bytes(50)])
-def test_a_file_that_is_no_model_in_ort_format(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "m.ort").write_bytes(content)
-    check(2, "is not a model ONNX Runtime can load: ", tmp_path / "m.ort", "--ep", "cpu", tmp_path=tmp_path)
-
-
 @pytest.fixture
 def odd_folder(tmp_path: Path) -> Path:
     """A folder whose name is a byte that is no UTF-8, with a model in it."""
@@ -146,16 +140,6 @@ def test_all_that_is_written_may_go_to_a_path_that_is_no_text(odd_folder: Path) 
     assert len(list(odd_folder.glob("out/*/table.md"))) == 1
 
 
-def test_a_run_that_fails_inside_the_model_is_a_failure_not_bad_usage(tmp_path: Path) -> None:
-    model = tmp_path / "reshape.onnx"
-    graph = """<ir_version: 8, opset_import: ["" : 17]>
-               g (float[2, 3] x, int64[2] shape) => (float[a, b] y) { y = Reshape(x, shape) }"""
-    onnx.save(onnx.parser.parse_model(graph), model)
-    check(
-        1, "the first run failed with synthetic inputs", model, "--ep", "cpu", "--range", "shape:5,5", tmp_path=tmp_path
-    )
-
-
 def test_a_run_that_fails_names_the_dimensions_that_nobody_gave(tmp_path: Path) -> None:
     model = tmp_path / "image.onnx"
     graph = """<ir_version: 8, opset_import: ["" : 17]> g (float[batch, height, 4] x) => (float[a, b] y, int64[3, n] z) {
@@ -171,20 +155,6 @@ def test_a_run_that_fails_names_the_dimensions_that_nobody_gave(tmp_path: Path) 
     found = ortbench("inspect", model).out
     assert "failed with synthetic inputs, where batch, height are 1 (--shape and --dim change their shapes;" in found
     assert "set to 1" not in found
-
-
-def test_json_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    place = tmp_path / "no" / "x"
-    ran = ortbench("run", TINY, "--ep", "cpu", *ONCE, "--out", tmp_path, "--json", place)
-    assert (ran.code, ran.out, ran.error_line) == (2, "", f"--json {place}: there is no folder {place.parent}")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_graph_that_is_invalid_with_an_ep_names_the_ep(library: Path, tmp_path: Path) -> None:
-    graph = '<ir_version: 8, opset_import: ["" : 17]> g (bool[4] x) => (bool[4] y) { y = Relu(x) }'
-    onnx.save(onnx.parser.parse_model(graph), tmp_path / "odd.onnx")
-    for ep, words in (("cpu", "can load: "), (str(library), "can load with RefDevice")):
-        check(2, words, tmp_path / "odd.onnx", "--ep", ep, tmp_path=tmp_path)
 
 
 def test_a_result_that_does_not_fit_the_memory(tmp_path: Path) -> None:

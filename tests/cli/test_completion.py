@@ -168,13 +168,3 @@ def test_no_tab_waits_for_onnxruntime_or_for_commands_that_were_not_typed() -> N
         "COMP_CWORD='3')\nfrom ortbench.cli.program import main\ntry:\n    main([])\nexcept SystemExit:\n    pass"
     )
     assert loaded_after(asked, heavy) == "[]"
-
-
-def test_without_a_tab_completion_costs_nothing() -> None:
-    assert loaded_after("from ortbench.cli.program import main", {"ortbench.core.eps"}) == "[]"
-
-
-def test_the_two_options_are_in_the_help() -> None:
-    text = ortbench("--help").out
-    assert "--install-completion" in text
-    assert "--show-completion" in text

@@ -9,13 +9,10 @@ import pytest
 from ortbench.core.errors import BadInput
 from ortbench.features.load.plan import (
     LoadPlan,
-    parse_concurrency,
-    parse_rate,
     read_timestamps,
     settings,
     usual_concurrency,
 )
-from ortbench.model.metric_names import parse_slo
 from tests.conftest import MODELS, ortbench
 
 pytestmark = pytest.mark.process
@@ -63,14 +60,6 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match="cannot be read: it is no text"):
         read_timestamps(str(file))
-
-
-def test_what_options_mean() -> None:
-    assert parse_concurrency("4, 1,4", "--concurrency") == (1, 4)
-    assert parse_rate("30,10.5", "--rate") == (10.5, 30.0)
-    assert parse_rate("auto", "--rate") == "auto"
-    assert parse_slo("p99=20ms, mean=1.5us,max=2s", "--slo") == {"p99": 20_000_000, "mean": 1500, "max": 2_000_000_000}
-    assert parse_slo("p50=3µs", "--slo") == {"p50": 3000}
 
 
 def test_the_usual_clients_are_no_more_than_twice_the_cores() -> None:

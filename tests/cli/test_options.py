@@ -16,7 +16,6 @@ from ortbench.cli import commands
 from ortbench.cli.options import FEW, declared_for
 from ortbench.core.errors import BadInput
 from ortbench.features.gate.plan import Limits
-from ortbench.features.load.plan import LoadPlan
 from ortbench.features.loop.model import SETTINGS
 from ortbench.features.loop.plan import Steps
 from ortbench.features.soak.plan import Soak
@@ -281,29 +280,6 @@ def test_a_suite_makes_the_plan_that_the_command_line_makes(
     assert [plan.name for plan in job.plans] == [job.case.id]
 
 
-# What a suite and a command line say of a load, and what must be said besides.
-PUT = {
-    "concurrency": ("1,4", "[1, 4]"), "rate": ("30,60.5", "[30, 60.5]"), "arrivals": ("uniform", '"uniform"'),
-    "sessions": ("own", '"own"'), "slo": ("p99=20ms", '"p99=20ms"'), "workers": ("2", "2"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("option", [it for it in options_of(LoadPlan) if it.rules.is_in_suites], ids=lambda it: it.flag)
-def test_a_suite_puts_on_the_load_that_the_command_line_does(
-    option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    word, text = PUT[option.flag]
-    besides = {"arrivals", "slo", "workers"} & {option.flag}
-    rate = "rate = 10\n" if besides else ""
-    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\nduration = 0.5\n{rate}{option.flag} = {text}\n')
-    (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
-    typed = ["--duration", "0.5", *(["--rate", "10"] if besides else []), option.name, word]
-    plans, _, _ = asked(folder, monkeypatch, "load", typed)
-    assert unnamed(job) == plans
-    (name,) = [name for name, it in declared_options(LoadPlan).items() if it == option]
-    assert getattr(plans[0].part, name) != declared_options(LoadPlan)[name].default
-
-
 OF_MODELS = options_of(Limits, live_options())
 
 
@@ -333,16 +309,6 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
         assert plans[1] != plans[0] or option.flag == "baseline-model"  # which has the candidate's name here
         assert limits.max_regression == 0.05
         assert without.max_regression is None
-
-
-@pytest.mark.parametrize("option", options_of(OutputOptions), ids=lambda it: it.flag)
-def test_what_is_written_is_what_was_asked_for(option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for command in filter(option.is_taken_by, OF_SESSIONS):
-        typed = [option.name] if option.kind is FLAG else [option.name, "it"]
-        (folder / "it").touch()
-        _, _, wanted = asked(folder, monkeypatch, command, [*looped(command, option), *typed])
-        value = getattr(wanted, option.parameter, wanted.files.get(option.flag))
-        assert str(value) == ("True" if option.kind is FLAG else "it")
 
 
 def test_what_says_how_to_measure_is_for_live_gates_alone(folder: Path) -> None:
@@ -526,12 +492,6 @@ def test_the_list_of_commands_fits_the_terminal(columns: int) -> None:
     assert columns < 80 or [
         line for line in lines if line.endswith(tuple(it.sentence for it in commands().values()))
     ] == [f"  {name:11}  {it.sentence}" for name, it in commands().items()]
-
-
-@pytest.mark.parametrize(("columns", "widest"), [(60, 60), (80, 80), (120, 120), (200, 130)])
-def test_help_uses_the_terminals_width(columns: int, widest: int) -> None:
-    lines = ortbench_here("run", "--help-all", COLUMNS=str(columns)).out.splitlines()
-    assert widest - 12 < max(map(len, lines)) <= widest
 
 
 def test_the_documentation_is_up_to_date() -> None:

@@ -15,7 +15,6 @@ import pytest
 from ortbench import cli
 from ortbench.core import errors
 from ortbench.core.features import GROUPS
-from ortbench.model.modes import MODES
 from tests.conftest import ROOT, ortbench
 
 pytestmark = pytest.mark.process
@@ -146,25 +145,6 @@ def test_the_command_for_machines_without_a_gpu(software_gpu: tuple[str, ...], c
     assert "device-resident" in ran.out
 
 
-@pytest.mark.parametrize("device", ["library", pytest.param("cuda", marks=pytest.mark.wide)])
-def test_the_two_commands_for_all_modes(device: str, checkout: Path, request: pytest.FixtureRequest) -> None:
-    if device == "library":
-        made = request.getfixturevalue("real_library").parent
-    else:
-        made = request.getfixturevalue("software_cuda")[-1]
-    build, run = ON_DEVICES[device]
-    assert "ortbench run " in run
-    # Where the library is already, which the command then finds.
-    script = f"{build.replace(' build)', f' {shlex.quote(str(made))})')}\n{run} --iterations 1 --warmup 1"
-    python = shlex.quote(sys.executable)
-    script = script.replace("python -m", f"{python} -m").replace("ortbench run", f"{python} -m ortbench run")
-    script = script.replace("tests/software-cuda", shlex.quote(str(ROOT / "tests" / "software-cuda")))
-    done = subprocess.run(["bash", "-ec", script], cwd=checkout, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    for mode in MODES:
-        assert re.search(rf"^{mode} +", done.stdout, re.MULTILINE), done.stdout
-
-
 def test_every_line_is_one_that_is_tested() -> None:
     tested = [*COMMANDS, *ON_SOFTWARE_GPU, *ON_DEVICES["library"], *ON_DEVICES["cuda"], *SET_UP, *CHECKS]
     assert {line for line in LINES if not line.startswith("jq ")} == set(tested)  # jq: tests/docs/test_result_file.py
@@ -238,17 +218,6 @@ def test_the_python_of_the_pages_runs(checkout: Path) -> None:
     assert ortbench("run", "models/tiny.onnx", "--ep", "cpu", "--iterations", 1, "--warmup", 1, cwd=checkout).code == 0
     ran = ortbench(cwd=checkout, ORTBENCH_TESTS_MAIN=f"{__name__}:run_the_python_of_the_pages")
     assert ran.code == 0, ran.err
-
-
-@pytest.mark.process
-def test_the_copy_of_a_model_with_a_free_batch_is_measured(checkout: Path) -> None:
-    """What the error of a fixed dimension names."""
-    (code,) = blocks("python", (ROOT / "docs" / "inputs.md").read_text(encoding="utf-8"))
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=checkout)
-    more = ("--ep", "cpu", "--iterations", 1, "--warmup", 1)
-    fixed = ortbench("run", "models/image_classifier.onnx", "--dim", "batch=2", *more, cwd=checkout)
-    assert re.search(r"no symbolic dimension; (.+) makes a copy", fixed.err)[1].rpartition(".")[2] in code  # type: ignore[index]
-    assert ortbench("run", "free.onnx", "--dim", "batch=2", *more, cwd=checkout).code == 0
 
 
 def test_the_pytest_of_the_pages_runs(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from ortbench.core import errors
-from tests.conftest import ROOT, lacking, ortbench
+from tests.conftest import ROOT, lacking
 
 
 def workflow_of(page: str) -> str:
@@ -207,33 +207,3 @@ def test_the_base_is_what_the_pull_request_is_merged_into(tmp_path: Path) -> Non
     """
     done = subprocess.run(["bash", "-ec", script], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout.split()) == (0, ["new", "old", "more"]), done.stderr
-
-
-@pytest.mark.process
-def test_shards_side_by_side_and_the_last_job_joins_them(tmp_path: Path) -> None:
-    """The workflow in suites.md, with a case for each shard."""
-    jobs = yaml.safe_load(workflow_of("suites.md"))["jobs"]
-    shards = jobs["bench"]["strategy"]["matrix"]["shard"]
-    eps = [{"name": f"cpu-{shard}", "ep": "cpu"} for shard in shards]
-    cases = ", ".join(f'{{name = "{ep["name"]}", ep = "{ep["ep"]}"}}' for ep in eps)
-    model = ROOT / "models" / "tiny.onnx"
-    (tmp_path / "bench.toml").write_text(
-        f'[[bench]]\nmodel = "{model}"\nmode = "cpu-tensors"\niterations = 1\nwarmup = 1\nep = [{cases}]\n'
-    )
-    measure, upload = jobs["bench"]["steps"]
-    for shard in shards:
-        line, name, path = (
-            text.replace("${{ matrix.shard }}", str(shard)) for text in (measure["run"], *upload["with"].values())
-        )
-        ran = ortbench(*shlex.split(line)[1:], cwd=tmp_path)
-        assert ran.code == 0, ran.err
-        # What the two actions do: an artifact is a folder of its name.
-        shutil.copytree(tmp_path / path, tmp_path / jobs["verdict"]["steps"][0]["with"]["path"] / name)
-    arguments = shlex.split(jobs["verdict"]["steps"][1]["run"])[1:]
-    (pattern,) = (argument for argument in arguments if "*" in argument)
-    at = arguments.index(pattern)
-    arguments[at : at + 1] = [str(path) for path in sorted(tmp_path.glob(pattern))]
-    ran = ortbench(*arguments, cwd=tmp_path)
-    assert ran.code == 0, ran.err
-    assert len(list((tmp_path / value_of(arguments, "--out")).glob("*/result.json"))) == len(shards)
-    assert ET.parse(tmp_path / value_of(arguments, "--junit")).getroot().tag == "testsuites"

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from ortbench.model.result_file import load
 
 from ortbench.__main__ import main
 from ortbench.measure.driver import Driver
 from ortbench.measure.progress import disagreeing_modes
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Case
+from ortbench.model.result_file import load
 from ortbench.model.schema import Stopped
 from tests.conftest import MODELS, ortbench
 from tests.refdevice import Config

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ortbench.model.result_file import load
 
 from ortbench.features.bandwidth.analysis import failures as failures_of
 from ortbench.features.bandwidth.analysis import measured_cases, memory_of, size_of
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
 from ortbench.model.schema import Direction
 from tests.conftest import MODELS, Ran, ortbench
 from tests.refdevice import EP_NAME, HONESTY, MEMORIES, Config, Events, Honesty, Trace

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from ortbench.model.result_file import load
 
 from ortbench.core.errors import WrongOutputs
 from ortbench.core.processes import DOMAIN
 from ortbench.features.chain.toml import plan_of
 from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from tests import nvtx, traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.refdevice import HONESTY, Config, Honesty, Trace

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ortbench.model.result_file import save
 
 from ortbench import compare
 from ortbench.analysis.intervals import ROUNDS
 from ortbench.model.result import Result
+from ortbench.model.result_file import save
 from tests.analysis.test_why import LAYERS, chain, nodes_of
 from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.refdevice import EP_NAME

@@ -8,9 +8,9 @@ from pathlib import Path
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from ortbench.model.result_file import load
 
 import ortbench as api
+from ortbench.model.result_file import load
 from tests.conftest import ONCE, ortbench
 
 pytestmark = pytest.mark.process

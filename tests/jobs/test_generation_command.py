@@ -10,10 +10,10 @@ from typing import Any
 
 import onnx
 import pytest
-from ortbench.model.result_file import load
 
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
 from tests.conftest import ONCE, ortbench
 from tests.decoders import genai_folder
 from tests.expect import there

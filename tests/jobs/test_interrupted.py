@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ortbench.model.result_file import load
 
 from ortbench.features.load.analysis import has_figures, load_cases
 from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from tests.conftest import MODELS, Ran, command
 
 pytestmark = [pytest.mark.process, pytest.mark.wide]

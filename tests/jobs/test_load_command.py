@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ortbench.model.result_file import load
 
 from ortbench.analysis.load_points import latency_of
 from ortbench.core.processes import DOMAIN
 from ortbench.features.load.analysis import load_cases, load_point_of
 from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
 from tests import nvtx
 from tests.conftest import MODELS, ROOT, Ran, ortbench
 from tests.expect import there

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from ortbench.model.result_file import load
 
 from ortbench.features.load.analysis import load_cases
 from ortbench.model.result import Result
+from ortbench.model.result_file import load
 from tests.conftest import MODELS, Ran, ortbench
 
 pytestmark = pytest.mark.process

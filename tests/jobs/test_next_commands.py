@@ -12,12 +12,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from ortbench.model.result_file import load
 
 from ortbench.analysis.advice import again, command, how_to_write, inspection, lever, node_times
 from ortbench.facts.findings import findings
 from ortbench.features.loop.analysis import inside
 from ortbench.model.result import OK, Result
+from ortbench.model.result_file import load
 from tests.benchmarks.same import Install
 from tests.conftest import MODEL_NAMES, MODELS, ONCE, clock_library, device_library, ortbench
 from tests.golden import GOLDEN

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ortbench.model.result_file import load
 
 from ortbench.__main__ import main
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.measure import configuration
+from ortbench.model.result_file import load
 from tests.conftest import MODELS, measure, ortbench
 
 pytestmark = pytest.mark.process

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from ortbench.model.result_file import save
 
 from ortbench.analysis.comparable import recorded_variables
 from ortbench.model.result import Result
+from ortbench.model.result_file import save
 from tests.conftest import MODELS, ONCE, measure, ortbench
 from tests.results import measured, result_of, steady
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ortbench.features.gate.plan import Limits
-from ortbench.model.kinds import RUN, Kind, axes, kind_of, kinds
+from ortbench.model.kinds import RUN, Kind, kind_of, kinds
 from ortbench.model.metrics import GATED, METRICS, Figure
 from ortbench.plan.options import declared_options, limits_of_kinds
 
@@ -42,9 +42,3 @@ def test_what_is_gated_is_compared_and_can_be_better_or_worse(kind: Kind) -> Non
 )
 def test_a_point_has_the_view_of_its_axis(kind: Kind, point: dict[str, int | float], gated: Figure) -> None:
     assert kind.view(point).gated == (gated,)
-
-
-def test_axes_have_one_meaning_in_all_kinds() -> None:
-    every = [axis for kind in kinds().values() for axis in kind.axes]
-    assert len(every) == len(axes())
-    assert {name: axes()[name].whole for name in ("concurrency", "rate")} == {"concurrency": True, "rate": False}

@@ -90,17 +90,6 @@ def test_a_unit_prints_its_figures(unit: Unit, value: float, alone: str, cell: s
     assert (found, printed(value)) == (heading, cell)
 
 
-@pytest.mark.parametrize(("of", "column"), COLUMNS.items())
-def test_a_column_is_called_by_metric_statistic_and_unit(of: tuple[str, str], column: str) -> None:
-    key, statistic = of
-    assert metric(key).column(statistic) == column
-
-
-def test_columns_can_be_told_apart() -> None:
-    names = [it.column(statistic) for it in METRICS.values() for statistic in (STATISTICS if it.sampled else ("",))]
-    assert len(set(names)) == len(names)
-
-
 def test_a_family_has_a_metric_for_each_name() -> None:
     found = metric("stage.image.encoder")
     assert (found.key, found.title, found.unit, found.usual) == (
