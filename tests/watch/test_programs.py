@@ -237,7 +237,7 @@ for _ in range(5):
     session = watched.sessions[0]
     assert session["counts"]["calls"] == 15
     assert {key: session["binding"][key] for key in ("calls", "binds", "copies", "copied_bytes")} == {
-        "calls": 5, "binds": 10, "copies": 5, "copied_bytes": 320,
+        "calls": 5, "binds": 10, "copies": 5, "copied_bytes": 0,  # they are on the host already
     }  # fmt: skip
     assert "the recorder failed" not in watched.ran.stderr
 

@@ -19,12 +19,13 @@ _OFTEN = 0.8  # of the calls that were looked at
 _ALL = 0.9  # of them: one may have been held up
 Change = Mapping[str, Any]  # of how a session is called, as `ortbench.features.watch.worker` makes it
 CALM: Change = {"config": {"session.intra_op.allow_spinning": "0"}}
+ZERO_COPY: Change = {"zero_copy": True}
 
 _SUMS = (
     "opened", "open_ns", "calls", "failed", "total_ns", "gap_ns", "gaps", "alone", "alone_ns", "shared", "busy_ns", "looked",
     "looked_gaps", "spin_ns", "work_ns",
 )  # fmt: skip
-_SAME = ("model", "asked", "got", "options", "entries", "output_names", "bytes", "checksum")
+_SAME = ("model", "asked", "got", "options", "entries", "output_names", "bytes", "checksum", "library", "ep_options")
 
 
 @dataclass
@@ -272,6 +273,25 @@ def copy_habits(session: WatchedSession) -> Iterator[CopyHabit]:
         if about["looked"] >= ENOUGH and about["unread"] >= _ALL * about["looked"]:
             size = about["bytes"] / about["looked"]
             yield CopyHabit("unread-output", size, size, {"output": name}, [(session.name, {"dropped": [name]})])
+    if size := session.bytes_per_call:
+        yield CopyHabit("zero-copy", size, size, {}, [(session.name, ZERO_COPY)])
+
+
+def main_signature(session: WatchedSession) -> Data:
+    """The one whose inputs have about as many bytes as those of its calls on average: what copies take goes by bytes."""
+    sizes = [(sum(row[4] for row in it["inputs"]), it) for it in session.signatures if it["n"]]
+    mean = sum(size * it["n"] for size, it in sizes) / session.calls
+    return min(sizes, key=lambda it: abs(it[0] - mean))[1]
+
+
+def own_binding(session: WatchedSession) -> Change:
+    """How the program itself calls the session: what it leaves on the device; empty where it calls it with arrays."""
+    rows = main_signature(session)["inputs"]
+    outputs = session.binding.get("outputs", {}) if session.binding.get("calls", 0) > session.calls / 2 else {}
+    resident = [it[0] for it in rows if it[1] not in _ON_HOST]
+    kept = [name for name, memory in outputs.items() if memory != "cpu"]
+    is_copied = session.binding.get("copies", 0) > session.calls / 2
+    return {"resident": resident, "copied" if is_copied else "kept": kept} if outputs or resident else {}
 
 
 def spun_ns(session: WatchedSession) -> float:

@@ -93,7 +93,10 @@ def _device_copies(program: Watched, session: WatchedSession) -> Iterator[_Habit
     """Of what need not cross the link. What that takes is known where the change was measured; else it stands behind all others."""
     for habit in copy_habits(session):
         sizes: dict[str, Known] = {"size": bytes_of(habit.size), "copied": bytes_of(habit.copied * session.calls)}
-        if (saved := _saving(program, habit.changes, "ns")) is not None:
+        saved = _saving(program, habit.changes, "ns")
+        if saved is None and habit.verdict == "zero-copy":
+            continue  # few EPs have memory for it, and nothing is wrong with copies
+        if saved is not None:
             yield _habit(program, session, habit.verdict, saved, **sizes, **habit.words)
         else:
             why = "too little for the replay to tell" if session.replay else "see --replay"
@@ -175,6 +178,7 @@ SENTENCES = {
     ("watch", "state-through-host"): Sentence("{mode}: output {output} comes back as input {input} by way of the host: {size} each way, {copied} in all: {cost}, {share}.", "keep it on the device: IO binding (ortbench loop measures it)", _GAIN, "bad", "watch"),
     ("watch", "link-through-host"): Sentence("{mode}: input {input} is output {output} of {source}, by way of the host: {size} each way, {copied} in all: {cost}, {share}.", "hand it on on the device: run_with_ort_values or IO binding (ortbench chain measures it)", _GAIN, "bad", "watch"),
     ("watch", "unread-output"): Sentence("{mode}: output {output} is copied to the host and dropped: {size} a call, {copied} in all: {cost}, {share}.", "name the outputs that are read in run()", _GAIN, "bad", "watch"),
+    ("watch", "zero-copy"): Sentence("{mode}: inputs and outputs in memory that the host and the device reach would save all copies, {size} a call: {cost}, {share}.", "bind HOST_ACCESSIBLE values (ortbench code --mode host-accessible)", _GAIN, "bad", "watch"),
     ("watch", "slow-shapes"): Sentence("{mode}: of {shapes} shapes {slow} are slow in their first call: {cost}, {share}.", "pad to a few shapes, or run each once before it matters", _GAIN, "bad", "watch"),
     ("watch", "threads-beyond-cores"): Sentence("{mode}: {threads} threads on {cores} cores; {number} would save {cost}, {share}.", "set intra_op_num_threads to the cores there are", _GAIN, "bad", "watch"),
     ("watch", "spinning"): Sentence("{mode}: its threads spin in and between calls, which are {gap} apart: {cost} of CPU time, {share} of all.", "add_session_config_entry('session.intra_op.allow_spinning', '0')", _COST, "bad", "watch"),

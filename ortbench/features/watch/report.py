@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from ortbench.core import units
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import shown
 from ortbench.facts.sentences import sentence_of
-from ortbench.features.watch.analysis import Data, Watched, WatchedSession, merge_sessions
+from ortbench.features.watch.analysis import ZERO_COPY, Data, Watched, WatchedSession, merge_sessions
 from ortbench.report import model
 from ortbench.report.model import NOTHING, maybe
 
@@ -37,7 +38,12 @@ def build(program: Watched, facts: Sequence[Fact], folder: str, code_line: str =
         model.Note(f"the recorder failed and stopped: {it}", "!", model.BAD)
         for it in sorted({it["fault"] for it in program.processes} - {""})
     ]
-    again = [(it.name, found["failed"]) for it in program.sessions for found in it.replay.values() if "failed" in found]
+    again = [
+        (it.name, found["failed"])
+        for it in program.sessions
+        for key, found in it.replay.items()
+        if "failed" in found and key != json.dumps(ZERO_COPY)
+    ]
     failed = {f"{name} could not be measured again: {why}" for name, why in again}
     notes += [model.Note(it, "!", model.UNCLEAR) for it in sorted(failed)]
     if why := nothing_seen(program):

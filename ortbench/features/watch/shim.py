@@ -65,6 +65,7 @@ class _State:
     ended = threading.Event()
     budget = 0  # bytes of inputs and models that may still be kept
     to_keep: list[Any] = []  # noqa: RUF012 - a file's name and its content, which the next writing writes
+    entries: Any = weakref.WeakKeyDictionary()  # noqa: RUF012 - what was set of session options, by these
     domain: Any = None  # of NVTX ranges, where a profiler listens
 
 
@@ -315,8 +316,14 @@ def _look_at_inputs(session: Any, values: Any) -> None:
 def _keep_inputs(session: Any, signature: Any, values: Any) -> None:
     """Keep a copy of the inputs of a call, where there is room for it."""
     signature["kept"] = ""
-    arrays = dict(values)
-    if session.kept >= _MOST_KEPT or not all(hasattr(it, "strides") and it.dtype != object for it in arrays.values()):
+    # Of shapes that grow from call to call the first, second, fourth, eighth …
+    if session.kept >= _MOST_KEPT or len(session.signatures) < 1 << session.kept:
+        return
+    arrays = {}
+    with suppress(Exception):  # of an OrtValue that has no array
+        arrays = {name: it.numpy() if hasattr(it, "data_ptr") else it for name, it in values}
+    is_whole = len(arrays) == len(signature["inputs"])
+    if not is_whole or not all(hasattr(it, "strides") and it.dtype != object for it in arrays.values()):
         return
     size = sum(it.nbytes for it in arrays.values())
     if size <= _s.budget:
@@ -385,10 +392,20 @@ def _around_open(original: Any) -> Any:
         original(self, path_or_bytes, *more, **named)
         took = _clock() - start
         if _s.file and not _s.fault:
-            providers = more[1] if len(more) > 1 else named.get("providers")
-            _opened(self, path_or_bytes, providers, took, _thread_clocks() - before)
+            given = {**dict(zip(("sess_options", "providers", "provider_options"), more)), **named}  # noqa: B905 - of Python 3.10
+            _opened(self, path_or_bytes, given, took, _thread_clocks() - before)
 
     return __init__
+
+
+def _around_entry(original: Any) -> Any:
+    @functools.wraps(original)
+    def add_session_config_entry(self: Any, key: str, value: str) -> None:
+        original(self, key, value)
+        if _s.file:
+            _s.entries.setdefault(self, {})[key] = value
+
+    return add_session_config_entry
 
 
 def _thread_clocks() -> Any:
@@ -400,21 +417,35 @@ def _thread_clocks() -> Any:
 
 
 @_guarded
-def _opened(session: Any, model: Any, providers: Any, took: int, clocks: Any) -> Any:
+def _opened(session: Any, model: Any, given: Any, took: int, clocks: Any) -> Any:
     """Note a session that was opened; `took` 0: before the recording."""
-    options = session.get_session_options()
+    given_options = given.get("sess_options")
+    options, asked, got = session.get_session_options(), given.get("providers") or (), session.get_providers()
     names = "intra_op_num_threads inter_op_num_threads execution_mode graph_optimization_level enable_mem_pattern enable_profiling"
     about = {
         "model": os.path.abspath(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else "",
-        "asked": [it if isinstance(it, str) else it[0] for it in providers or ()],
-        "got": session.get_providers(),
+        "asked": [it if isinstance(it, str) else it[0] for it in asked],
+        "got": got,
         "options": {name: str(getattr(options, name, "")).rsplit(".", 1)[-1] for name in names.split()},
-        "entries": {},
+        "entries": {} if given_options is None else {**_s.entries.get(given_options, {})},
         "output_names": [it.name for it in session.get_outputs()],
+        "library": "",  # of a plugin EP
+        "ep_options": {},
     }
     for name in ("intra_op.allow_spinning", "force_spinning_stop", "intra_op.spin_duration_us"):
         with suppress(Exception):  # not set
             about["entries"][f"session.{name}"] = options.get_session_config_entry(f"session.{name}")
+    if got and got[0] != "CPUExecutionProvider":
+        devices = getattr(sys.modules.get("onnxruntime"), "get_ep_devices", list)()
+        paths = [it.ep_metadata.get("library_path", "") for it in devices if it.ep_name == got[0]]
+        about["library"] = paths[0] if paths else ""
+    if about["library"]:
+        about["ep_options"] = session.get_provider_options().get(got[0], {})
+    else:  # of those that ONNX Runtime brings it names defaults too
+        options_of = zip(about["asked"], given.get("provider_options") or ())  # noqa: B905 - of Python 3.10
+        pairs = [*(it for it in asked if not isinstance(it, str)), *options_of]
+        own = [its for name, its in pairs if [name] == got[:1]]
+        about["ep_options"] = {str(key): str(value) for its in own for key, value in its.items()}
     if about["model"]:
         about["bytes"] = os.path.getsize(about["model"]) if os.path.exists(about["model"]) else 0
     elif isinstance(model, (bytes, bytearray)):
@@ -442,7 +473,7 @@ def _adopted(session: Any) -> Any:
     """What is recorded of a session; of one that was there before the recording from now on."""
     found = session.__dict__.get(_OWN)
     if found is None:
-        return _opened(session, getattr(session, "_model_path", None) or "", (), 0, set())
+        return _opened(session, getattr(session, "_model_path", None) or "", {}, 0, set())
     return found
 
 
@@ -473,14 +504,26 @@ def _around_binding_run(original: Any) -> Any:
         bound = iobinding.__dict__.get(_OWN) or {}
         inputs = bound.get("inputs", {})
         rows = lambda: [[name, *it] for name, it in inputs.items()]  # noqa: E731
-        entered = _enter(session, inputs, lambda it: ("bound", *it.items()), rows, list)
-        _timed(original, (self, iobinding, run_options), {}, session, entered, None)
+        values = lambda: bound.get("values", {}).items()  # noqa: E731
+        entered = _enter(session, inputs, lambda it: ("bound", *it.items()), rows, values)
+        read = functools.partial(_bound_outputs, iobinding, entered)
+        _timed(original, (self, iobinding, run_options), {}, session, entered, [*bound.get("outputs", ())], read)
         _note_binding(session, bound)
 
     return run_with_iobinding
 
 
-def _timed(original: Any, arguments: Any, named: Any, session: Any, signature: Any, names: Any) -> Any:
+@_guarded
+def _bound_outputs(binding: Any, signature: Any) -> Any:
+    """The outputs of a call that is looked at, or the first of its kind; empty what is not on the host."""
+    if not _s.to_look and signature["n"]:
+        return None
+    return [it.numpy() if it.is_tensor() and it.device_name() == "cpu" else None for it in binding.get_outputs()]
+
+
+def _timed(
+    original: Any, arguments: Any, named: Any, session: Any, signature: Any, names: Any, read: Any = None
+) -> Any:
     """Call it, and record the call under what `_enter` gave; None where that failed."""
     if signature is None:
         return original(*arguments, **named)
@@ -490,7 +533,8 @@ def _timed(original: Any, arguments: Any, named: Any, session: Any, signature: A
     except BaseException:
         _give_up(session)
         raise
-    _leave(session, signature, start, _clock(), outputs, names)
+    end = _clock()
+    _leave(session, signature, start, end, read() if read else outputs, names)
     return outputs
 
 
@@ -498,10 +542,22 @@ def _timed(original: Any, arguments: Any, named: Any, session: Any, signature: A
 def _note_binding(session: Any, bound: Any) -> Any:
     counts = session.binding
     counts["calls"] = counts.get("calls", 0) + 1
-    counts["binds"] = counts.get("binds", 0) + bound.get("binds", 0)
-    bound["binds"] = 0
-    bound["session"] = session
     counts["outputs"] = dict(bound.get("outputs", {}))
+    if bound.get("binds"):
+        counts["binds"] = counts.get("binds", 0) + bound["binds"]
+        bound["binds"] = 0
+        for name, row in bound["inputs"].items():  # the next call copies only what is bound anew
+            bound["inputs"][name] = ("bound" if row[0] == "cpu" else row[0], *row[1:])
+    bound["values"], bound["session"] = {}, session
+
+
+def _around_clear(original: Any, way: str) -> Any:
+    @functools.wraps(original)
+    def clear(self: Any) -> None:
+        original(self)
+        self.__dict__.get(_OWN, {}).get(way, {}).clear()
+
+    return clear
 
 
 def _around_bind(original: Any, way: Any, where: Any) -> Any:
@@ -519,9 +575,11 @@ def _around_bind(original: Any, way: Any, where: Any) -> Any:
 
 @_guarded
 def _bound(binding: Any, way: Any, name: str, where: Any, arguments: Any, named: Any) -> Any:
-    bound = binding.__dict__.setdefault(_OWN, {"inputs": {}, "outputs": {}, "binds": 0})
+    bound = binding.__dict__.setdefault(_OWN, {"inputs": {}, "outputs": {}, "binds": 0, "values": {}})
     memory, value = where(arguments, named)
     bound["binds"] += 1
+    if _s.to_look and way == "inputs" and value is not None:
+        bound["values"][name] = value  # until the call
     if way == "outputs":
         bound[way][name] = memory
     elif value is None:
@@ -545,10 +603,17 @@ def _around_copy_back(original: Any) -> Any:
 
 @_guarded
 def _copied_back(binding: Any, outputs: Any, took: int) -> Any:
-    if (session := binding.__dict__.get(_OWN, {}).get("session")) is not None:
-        sizes = sum(getattr(it, "nbytes", 0) for it in outputs)
+    bound = binding.__dict__.get(_OWN, {})
+    if (session := bound.get("session")) is not None:
+        rows = [*zip(bound["outputs"].items(), outputs)]  # noqa: B905 - of Python 3.10
+        sizes = sum(
+            getattr(it, "nbytes", 0) for (_, memory), it in rows if memory != "cpu"
+        )  # the others a call has copied
         for name, value in (("copies", 1), ("copy_ns", took), ("copied_bytes", sizes)):
             session.binding[name] = session.binding.get(name, 0) + value
+        for (name, _), it in rows * bool(_s.to_look):
+            if (checksum := _checksum(it)) is not None:
+                _s.outputs[checksum[:2]] = session.number, name
 
 
 def _first(arguments: Any, named: Any, *names: Any) -> Any:
@@ -577,7 +642,11 @@ def _wrap(module: Any) -> None:
         ("bind_ortvalue_output", "outputs", value),
     ):
         setattr(binding, name, _around_bind(getattr(binding, name), way, where))
+    for name, way in (("clear_binding_inputs", "inputs"), ("clear_binding_outputs", "outputs")):
+        setattr(binding, name, _around_clear(getattr(binding, name), way))
     binding.copy_outputs_to_cpu = _around_copy_back(binding.copy_outputs_to_cpu)
+    options = module.C.SessionOptions
+    options.add_session_config_entry = _around_entry(options.add_session_config_entry)
     sessions._ortbench_wrapped = True
 
 

@@ -8,19 +8,24 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from ortbench.core.eps import NVIDIA_EPS
 from ortbench.core.errors import OrtbenchError, Unsupported, one_line, ort_text
 from ortbench.plan.target import Target, inputs_from, target_from, with_own
 from ortbench.worker import providers
 from ortbench.worker.input_arrays import make_arrays
 from ortbench.worker.libraries import set_up_onnxruntime
 from ortbench.worker.memory import Location
+from ortbench.worker.mode_base import shared_memory
+from ortbench.worker.modes import bind_as_device_memory
 from ortbench.worker.session import Model, open_model
 from ortbench.worker.state import State
-from ortbench.worker.tensors import Array, TensorSpec, host_value, index_sizes
+from ortbench.worker.tensors import Array, TensorSpec, host_value, host_view, index_sizes
 
 Change = Mapping[str, Any]
 Call = Callable[[], object]
-_ROUNDS = 12  # the fewest whose medians have an interval are six
+_ROUNDS, _FEWEST = 12, 6  # the fewest whose medians have an interval
 _CALM_S = 0.06  # for which threads of a pool spin behind a call
 
 
@@ -30,12 +35,16 @@ def watch_replay(
     target: dict[str, Any],
     inputs: dict[str, Any],
     outputs: list[str],
+    shapes: dict[str, list[int]],
+    own: Change,
     changes: list[Change],
     gap_ns: int,
     work_ns: int,
     budget_s: float,
 ) -> dict[str, Any]:
-    """What a call takes, in wall and CPU time, in each round as it was and with each change; why a change cannot be made."""
+    """What a call takes, in wall and CPU time, in each round as it was (`own`: with a binding) and with each change; why a change cannot
+    be made. Inputs that were kept of other shapes are repeated or cut to `shapes`."""
+    until_ns = time.perf_counter_ns() + round(budget_s * 1e9)
     set_up_onnxruntime()
     wanted = target_from(target)
     provider = providers.find(wanted)
@@ -44,20 +53,28 @@ def watch_replay(
     request = inputs_from(inputs)
     sizes = {} if request.path else index_sizes(model, as_it_was.inputs)
     arrays = make_arrays(as_it_was.inputs, request, sizes)[0]
-    calls: list[Call | None] = [partial(as_it_was.session.run, outputs or None, arrays)]
+    arrays |= {
+        name: np.resize(arrays[name], shape)
+        for name, shape in shapes.items()
+        if name in arrays and arrays[name].shape != tuple(shape)
+    }
+    names = outputs or as_it_was.output_names
+    calls: list[Call | None] = [_make_call(as_it_was, arrays, names, own, {})]
     failed: list[str] = []
     for change in changes:
         opens = "threads" in change or "config" in change
         try:
             other = _open(model, wanted, provider, change) if opens else as_it_was
-            calls.append(_changed_call(other, arrays, outputs or other.output_names, change))
+            call = _make_call(other, arrays, names, own, change)
+            call()  # what is done once, or cannot be done
+            calls.append(call)
             failed.append("")
         except Exception as error:
             calls.append(None)
             failed.append(one_line(error) if isinstance(error, OrtbenchError) else ort_text(error))
     calm_s = _CALM_S if any("config" in it or "threads" in it for it in changes) else 0.0
     return {
-        "rounds": _measure([it for it in calls if it is not None], gap_ns, work_ns, budget_s, calm_s),
+        "rounds": _measure([it for it in calls if it is not None], gap_ns, work_ns, until_ns, calm_s),
         "failed": failed,
     }
 
@@ -72,27 +89,28 @@ def _open(path: str, target: Target, provider: Any, change: Change) -> Model:
 
 
 def _measure(
-    calls: Sequence[Call], gap_ns: int, work_ns: int, budget_s: float, calm_s: float
+    calls: Sequence[Call], gap_ns: int, work_ns: int, until_ns: int, calm_s: float
 ) -> list[list[tuple[float, float]]]:
-    """Blocks of calls in turns, the order other in each round, at the program's pace."""
-    first: list[int] = []
+    """Blocks of calls in turns, the order other in each round, at the program's pace; fewer where the time is up."""
+    took: list[float] = []
     for call in calls:
         call()  # what is done once
         start = time.perf_counter_ns()
         call()
-        first.append(time.perf_counter_ns() - start)
+        took.append(time.perf_counter_ns() - start)
     paced_ns = gap_ns if gap_ns >= 1_000_000 else 0  # shorter sleeps take longer than they say
-    each_s = budget_s / _ROUNDS / len(calls) - calm_s
-    counts = [max(1, min(1000, int(each_s * 1e9 / (it + paced_ns)))) for it in first]
-    rounds = []
-    for turn in range(_ROUNDS):
+    rounds: list[list[tuple[float, float]]] = []
+    while len(rounds) < _ROUNDS and (len(rounds) < _FEWEST or time.perf_counter_ns() < until_ns):
+        left_ns = (until_ns - time.perf_counter_ns()) / (_ROUNDS - len(rounds)) / len(calls) - calm_s * 1e9
         block: list[tuple[float, float]] = [(0.0, 0.0)] * len(calls)
         for place in range(len(calls)):
-            number = (place + turn) % len(calls)
+            number = (place + len(rounds)) % len(calls)
             if calm_s:
                 time.sleep(calm_s)
-            block[number] = _time_block(calls[number], counts[number], paced_ns, work_ns)
+            count = max(1, min(1000, int(left_ns / (took[number] + paced_ns))))
+            block[number] = _time_block(calls[number], count, paced_ns, work_ns)
         rounds.append(block)
+        took = [it for it, _ in block]
     return rounds
 
 
@@ -111,42 +129,75 @@ def _time_block(call: Call, count: int, gap_ns: int, work_ns: int) -> tuple[floa
     return spent / count, (time.process_time_ns() - used) / count
 
 
-def _changed_call(model: Model, arrays: Mapping[str, Array], names: Sequence[str], change: Change) -> Call:
+def _make_call(model: Model, arrays: Mapping[str, Array], names: Sequence[str], own: Change, change: Change) -> Call:
     """A call as a program would make it after the change. Raises `Unsupported`: the change cannot be made here."""
-    if set(change) <= {"threads", "config", "dropped"}:
-        return partial(model.session.run, [it for it in names if it not in change.get("dropped", ())], arrays)
-    return _BoundCall(model, arrays, names, change).call
+    names = [it for it in names if it not in change.get("dropped", ())]
+    if own or change.keys() - {"threads", "config", "dropped"}:
+        return _BoundCall(model, arrays, names, own, change).call
+    return partial(model.session.run, names, arrays)
 
 
 class _BoundCall:
-    """With IO binding: some values stay on the device, the others go by the host in each call."""
+    """With IO binding: some values stay on the device or in memory that the host reaches too, the others go by the host in each call."""
 
-    def __init__(self, model: Model, arrays: Mapping[str, Array], names: Sequence[str], change: Change) -> None:
-        self._session = model.session
+    def __init__(
+        self, model: Model, arrays: Mapping[str, Array], names: Sequence[str], own: Change, change: Change
+    ) -> None:
+        self._session, self._provider = model.session, model.provider
         self._binding = self._session.io_binding()
-        inputs = {spec.name: (spec, place) for spec, place in zip(model.inputs, model.locations.inputs, strict=True)}
-        outputs = {spec.name: (spec, place) for spec, place in zip(model.outputs, model.locations.outputs, strict=True)}
+        inputs = {
+            spec.name: (spec, location) for spec, location in zip(model.inputs, model.locations.inputs, strict=True)
+        }
+        outputs = {
+            spec.name: (spec, location) for spec, location in zip(model.outputs, model.locations.outputs, strict=True)
+        }
         shapes = dict(zip(names, (it.shape for it in self._session.run(list(names), arrays)), strict=True))
-        states = [tuple(it) for it in change.get("states", ())]
-        resident = [*change.get("resident", ()), *(name for _, name in states)]
-        values = {name: _on_device(*inputs[name], arrays[name]) for name in resident}
-        self._sent = {name: array for name, array in arrays.items() if name not in values}
+        states = dict(change.get("states", ()))
+        grown = {output for output, name in states.items() if shapes[output] != arrays[name].shape}
+        bound = [name for name in own.get("resident", ()) if not inputs[name][1].is_host_only]
+        values = {
+            name: _on_device(*inputs[name], arrays[name])
+            for name in {*bound, *change.get("resident", ()), *states.values()}
+        }
         for name, value in values.items():
             self._binding.bind_ortvalue_input(name, value)
-        self._states: list[list[Any]] = []
-        for output, name in states:
-            if shapes[output] != arrays[name].shape:
-                raise Unsupported(f"{output} has another shape than {name}: ortbench loop measures such states")
-            self._states.append([output, name, _on_device(*outputs[output], arrays[name]), values[name]])
-        for name in change.get("kept", ()):
-            spec, place = outputs[name]
-            self._binding.bind_ortvalue_output(name, _memory_of(spec, place).allocate(spec, shapes[name]))
-        left = {*change.get("kept", ()), *(output for output, _ in states)}
-        self._read = [name for name in names if name not in left]
-        self._places = [number + len(change.get("kept", ())) for number in range(len(self._read))]
+        self._sent = {name: array for name, array in arrays.items() if name not in values}
+        self._states = [
+            [output, name, _on_device(*outputs[output], arrays[name]), values[name]]
+            for output, name in states.items()
+            if output not in grown
+        ]
+        kept = {*own.get("kept", ()), *change.get("kept", ()), *grown}
+        copied = {*own.get("copied", ())} - kept - {*states}
+        self._read = [name for name in names if name not in kept | copied | {*states}]
+        self._written: list[tuple[Array, Array]] = []  # memory that the host reaches too, and what it writes there
+        shared: dict[str, Any] = {}  # outputs that it reads there
+        if change.get("zero_copy"):
+            for name in [it for it in self._sent if not inputs[it][1].is_on_host]:
+                spec, location = inputs[name]
+                value = shared_memory(spec, location).allocate(spec, arrays[name].shape)
+                self._binding.bind_ortvalue_input(name, value)
+                self._written.append((host_view(spec, value), self._sent.pop(name)))
+            for name in [it for it in (*self._read, *copied) if not outputs[it][1].is_on_host]:
+                spec, location = outputs[name]
+                shared[name] = shared_memory(spec, location).allocate(spec, shapes[name])
+            self._read = [it for it in self._read if it not in shared]
+            copied -= shared.keys()
+        here = {name: _memory_of(*outputs[name]).allocate(outputs[name][0], shapes[name]) for name in kept | copied}
+        for name, value in {**here, **shared}.items():
+            if name in shared and self._provider.name in NVIDIA_EPS:
+                bind_as_device_memory(self._binding, self._provider, name, outputs[name][0], value)
+            else:
+                self._binding.bind_ortvalue_output(name, value)
+        self._copied = [here[name] for name in copied]
+        self._shared = [host_view(outputs[name][0], value) for name, value in shared.items()]
+        self._owners = shared
+        self._indices = [number + len(here) + len(shared) for number in range(len(self._read))]
 
     def call(self) -> list[Any]:
         binding = self._binding
+        for view, array in self._written:
+            np.copyto(view, array)
         for name, array in self._sent.items():
             binding.bind_cpu_input(name, array)
         for name in self._read:
@@ -157,23 +208,23 @@ class _BoundCall:
             binding.bind_ortvalue_output(output, free)
             state[2:] = now, free
         self._session.run_with_iobinding(binding)
-        if not self._read:
+        if not self._read and not self._copied:
             binding.synchronize_outputs()
-            return []
-        found = binding.get_outputs()
-        return [found[place].numpy() for place in self._places]
+            return self._shared
+        found = binding.get_outputs() if self._read else []
+        return [*(found[index].numpy() for index in self._indices), *(it.numpy() for it in self._copied), *self._shared]
 
 
-def _memory_of(spec: TensorSpec, place: Location) -> Any:
-    if place.is_host_only:
+def _memory_of(spec: TensorSpec, location: Location) -> Any:
+    if location.is_host_only:
         raise Unsupported(f"{spec.name} is wanted in host memory by this session, so nothing is copied for it")
-    if place.own is None:
+    if location.own is None:
         raise Unsupported(f"ONNX Runtime offers no memory of the device that {spec.name} is wanted on")
-    return place.own
+    return location.own
 
 
-def _on_device(spec: TensorSpec, place: Location, array: Array) -> Any:
-    memory = _memory_of(spec, place)
+def _on_device(spec: TensorSpec, location: Location, array: Array) -> Any:
+    memory = _memory_of(spec, location)
     if memory.kind == "host":
         return host_value(spec, array)
     value = memory.allocate(spec, array.shape)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ortbench.core.errors import OrtbenchError, one_line
 from ortbench.core.stats import sign_test_interval
-from ortbench.features.watch.analysis import Change, WatchedSession
+from ortbench.features.watch.analysis import Change, WatchedSession, main_signature, own_binding
 from ortbench.measure.noise import Meter
 from ortbench.measure.process import Client
 from ortbench.plan.next_command import LEVELS
@@ -24,14 +24,18 @@ def problem(session: WatchedSession) -> str:
     """Why a session cannot be measured again; empty where it can."""
     if not session.path:
         return "its model was given as bytes, and was not kept"
-    if session.binding or any(it[1] not in ("array", "list", "tuple") for it in main_signature(session)["inputs"]):
-        return "the program calls it with IO binding or OrtValues"
+    if not kept_inputs(session) and any(
+        it[1] not in ("array", "list", "tuple") for it in main_signature(session)["inputs"]
+    ):
+        return "the program calls it with OrtValues, and they were not kept"
     return ""
 
 
-def main_signature(session: WatchedSession) -> dict[str, Any]:
-    """The one that its calls spend most time with."""
-    return max(session.signatures, key=lambda it: int(it["ns"]))
+def kept_inputs(session: WatchedSession) -> str:
+    """The file with inputs of a call, of those with about as many bytes as the main ones; empty where none were kept."""
+    size = sum(row[4] for row in main_signature(session)["inputs"])
+    kept = [it for it in session.signatures if it.get("kept")]
+    return str(min(kept, key=lambda it: abs(sum(row[4] for row in it["inputs"]) - size))["kept"]) if kept else ""
 
 
 def replay(
@@ -52,6 +56,8 @@ def replay(
                 "watch_replay",
                 **{key: request[key] for key in ("model", "target", "inputs")},
                 outputs=[*session.outputs],
+                shapes={row[0]: row[3] for row in main_signature(session)["inputs"]} if inputs else {},
+                own=own_binding(session),
                 changes=changes,
                 gap_ns=counts["gap_ns"] // max(counts["gaps"], 1),
                 work_ns=counts["work_ns"] // max(counts["looked_gaps"], 1),
@@ -83,7 +89,8 @@ def _options(session: WatchedSession, inputs: Path | None, library: str | None) 
     options = about["options"]
     given: dict[str, Any] = {
         "ep": about["got"][0],
-        "session-config": dict(about["entries"]),
+        "session-config": {key: value for key, value in about["entries"].items() if not key.startswith("ep.context")},
+        "ep-option": about["ep_options"],
         "opt-level": _LEVELS.get(options["graph_optimization_level"], "all"),
         "execution-mode": "parallel" if options["execution_mode"] == "ORT_PARALLEL" else "sequential",
     }
@@ -91,8 +98,8 @@ def _options(session: WatchedSession, inputs: Path | None, library: str | None) 
         given |= {"input": str(inputs)}
     else:
         given |= {"shape": {row[0]: tuple(row[3]) for row in main_signature(session)["inputs"] if row[3]}}
-    if library is not None:
-        given |= {"ep-library": library}
+    if library or about["library"]:
+        given |= {"ep-library": library or about["library"]}
     for option, name in (("intra-op-threads", "intra_op_num_threads"), ("inter-op-threads", "inter_op_num_threads")):
         if (threads := int(options[name] or 0)) > 0:
             given |= {option: threads}
@@ -101,7 +108,6 @@ def _options(session: WatchedSession, inputs: Path | None, library: str | None) 
 
 def code_line(session: WatchedSession, inputs: Path | None, library: str | None) -> str:
     """The command that writes a program whose inputs and outputs stay on the device."""
-    more = "".join(
-        f" {option} {it}" for option, it in (("--ep-library", library), ("--input", inputs)) if it is not None
-    )
+    known = ("--ep-library", library or session.about["library"]), ("--input", inputs)
+    more = "".join(f" {option} {it}" for option, it in known if it)
     return f"ortbench code {session.path} --ep {session.about['got'][0]} --mode device-resident{more}"

@@ -128,7 +128,7 @@ def replay_sessions(
     if wanted is False:
         return ""
     from ortbench.features.watch.analysis import changes_of
-    from ortbench.features.watch.job.replay import BUDGET_S, EACH_S, MOST, code_line, main_signature, problem, replay
+    from ortbench.features.watch.job.replay import BUDGET_S, EACH_S, MOST, code_line, kept_inputs, problem, replay
 
     line = ""
     changes = [*changes_of(program).items()][: None if wanted else MOST]
@@ -143,7 +143,7 @@ def replay_sessions(
         if not problem(session):
             if not quiet:
                 print(f"measuring {name} again …", file=sys.stderr)
-            if kept := main_signature(session).get("kept"):
+            if kept := kept_inputs(session):
                 inputs = _keep(records / kept, folder / f"inputs-{number}.npz")
         replay(session, own, inputs, library, budget_s)
         if not line and session.path and not session.is_on_cpu:
