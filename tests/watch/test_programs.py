@@ -9,13 +9,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import nvtx
+from ortbench.features.trace.report import trace_json
+from ortbench.features.watch.analysis import Watched as WatchedProgram
+from ortbench.features.watch.report import program_trace
+from ortbench.features.watch.shim import MOST_TRACED, TRACED
+from tests import nvtx, traceformat
 from tests.conftest import MODELS, ortbench
 
 pytestmark = pytest.mark.process
@@ -36,6 +41,7 @@ class Watched:
         python: tuple[str, ...] = (),
         stdin: str = "",
         env: dict[str, str] | None = None,
+        options: tuple[str, ...] = (),
     ):
         (folder / "program.py").write_text(program)
         self._given: dict[str, Any] = {
@@ -44,7 +50,7 @@ class Watched:
             "text": True,
             "env": {**os.environ, **(env or {})},
         }
-        line = [sys.executable, "-m", "ortbench", "watch", "--out", str(folder / "out"), "--"]
+        line = [sys.executable, "-m", "ortbench", "watch", "--out", str(folder / "out"), *options, "--"]
         self.ran = subprocess.run(
             [*line, sys.executable, *python, str(folder / "program.py"), *words],
             input=stdin, timeout=60, **self._given,
@@ -319,6 +325,63 @@ def test_calls_are_ranges_for_a_profiler_that_listens(tmp_path: Path, recorder: 
     ranges = nvtx.Record.read(tmp_path / "record", "ortbench").ranges
     assert [(it.name, it.inner) for it in ranges] == [("tiny.onnx", [])] * 4
     assert (watched.ran.returncode, watched.sessions[0]["counts"]["failed"]) == (0, 1)
+
+
+def test_a_trace_has_a_track_for_each_session_and_thread(tmp_path: Path) -> None:
+    program = (
+        OPEN
+        + """
+import threading
+s, other = session(), session(sess_options=ort.SessionOptions())
+for _ in range(10): s.run(None, feed)
+t = threading.Thread(target=lambda: [other.run(None, feed) for _ in range(5)], name="second"); t.start(); t.join()
+if not os.fork():
+    for _ in range(7): s.run(None, feed)
+    os._exit(0)
+os.wait()
+"""
+    )
+    watched = Watched(tmp_path, program, options=("--trace", "trace.json.gz", "--no-replay"))
+    assert "Timeline in trace.json.gz" in watched.ran.stderr
+    trace = traceformat.load(tmp_path / "trace.json.gz")
+    assert trace.other["missing"] == []
+    counts = [
+        {track: dict(Counter(it.category for it in trace.tracks[name, track])) for track in tracks}
+        for name, tracks in trace.order.items()
+    ]
+    assert counts == [
+        {
+            "process": {"process": 1},
+            "tiny.onnx, MainThread": {"open": 2, "gap": 11, "call": 10},
+            "tiny.onnx, second": {"call": 5, "gap": 4},
+        },
+        {"process": {"process": 1}, "tiny.onnx, MainThread": {"call": 7, "gap": 6}},
+    ]
+    call = trace.tracks[next(iter(trace.order)), "tiny.onnx, second"][0]
+    assert call.args == {"call": 10, "x": "float32 [16]"}
+
+
+def test_a_trace_of_many_calls_shows_every_so_manyth(tmp_path: Path) -> None:
+    """As the recorder keeps them: the more there were, the fewer of the next."""
+    rows: list[int] = []
+    for call in range(400_000):
+        if not call % (1 << len(rows) // TRACED // MOST_TRACED):
+            rows += [0, 0, 1, 1000 * call, 1000 * call + 400, call]
+    session = {"number": 0, "model": "m.onnx", "opens": [], "signatures": [{"number": 0, "inputs": []}]}
+    process = {
+        "pid": 1,
+        "argv": ["p"],
+        "began_ns": 0,
+        "now_ns": 10**9,
+        "calls": 400_000,
+        "threads": {"1": "main"},
+        "sessions": [session],
+    }
+    program = WatchedProgram(["p"], 0, 10**9, 0, 1, None, 0, True, [process], [])
+    trace = traceformat.read(trace_json(program_trace(program, [rows], "")))
+    calls = trace["m.onnx, main"]
+    assert [it.start for it in calls] == list(range(0, 400_000_000, 8000))
+    assert trace.other["missing"] == ["of 400000 calls 50000 are shown, and no gaps"]
 
 
 @pytest.mark.wide

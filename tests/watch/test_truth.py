@@ -375,6 +375,7 @@ def timed_program() -> None:
         options.add_provider_for_devices([device], {})
         return ort.InferenceSession(f"{folder}/{name}.onnx", options)
 
+    os.environ[shim.TRACE] = "1"
     began = time.perf_counter_ns()
     shim.start(f"{folder}/records", 0)
     paced = session("paced", threads=2)
@@ -416,6 +417,13 @@ def test_times_of_a_program_are_those_of_the_device(library: Path, tmp_path: Pat
     assert (program.wall_ns, program.processes[0]["busy_ns"]) == (ended - began, program.busy_ns)
     shares = {row[0]: row[4] for row in session_table(program).rows}
     assert shares == {it.name: units.share(it.total_ns / program.wall_ns) for it in program.sessions}
+
+    own = np.sort(trace.of("run"), order="queued_ns")
+    (kept,) = (tmp_path / "records").glob("*.calls")
+    *_, starts, ends, numbers = np.fromfile(kept, np.int64).reshape(-1, shim.TRACED).T
+    assert (starts == own["queued_ns"]).all()
+    assert (ends == own["end_ns"] + CALL_NS).all()
+    assert (numbers == np.arange(len(own))).all()
 
     paced = sessions["paced.onnx"].counts
     assert paced["looked_gaps"] == CALLS - 1

@@ -40,6 +40,11 @@ def trace_file(publication: Publication, path: str) -> str | bytes:
     trace = chrome_trace(results, timelines, labels=labels)
     for words in trace["otherData"]["missing"]:
         complain(f"--trace lacks: {words}")
+    return as_file(trace, path)
+
+
+def as_file(trace: dict[str, Any], path: str) -> str | bytes:
+    """A trace as it is written, compressed where the path says so."""
     text = trace_json(trace)
     return gzip.compress(encode(text), mtime=0) if path.endswith(".gz") else text
 
@@ -70,19 +75,24 @@ def chrome_trace(
             missing.append(
                 f"of the load {left_out} runs and requests are left out, the last of each block, to keep the file small"
             )
-    events = [event for process in processes for event in process.events]
     first = results[0]
+    about = {
+        "tool": f"{first.tool['name']} {first.tool['version']}",
+        "created": first.created,
+        "command": " ".join(first.command),
+        "onnxruntime": first.environment["onnxruntime"],
+    }
+    return join_processes(processes, origin, about, missing)
+
+
+def join_processes(
+    processes: Sequence[TraceProcess], origin: int, about: dict[str, Any], missing: Sequence[str]
+) -> dict[str, Any]:
+    """The trace of processes, with what is said about all of it."""
+    events = [event for process in processes for event in process.events]
     return {
         "displayTimeUnit": "ms",  # with "ns" older versions of Perfetto took the times themselves for nanoseconds
-        "otherData": {
-            "tool": f"{first.tool['name']} {first.tool['version']}",
-            "created": first.created,
-            "command": " ".join(first.command),
-            "onnxruntime": first.environment["onnxruntime"],
-            "clock": "time.perf_counter_ns",
-            "origin_ns": origin,
-            "missing": missing,
-        },
+        "otherData": {**about, "clock": "time.perf_counter_ns", "origin_ns": origin, "missing": [*missing]},
         "traceEvents": [
             *(event for process in processes for event in process.metadata),
             *sorted(events, key=lambda event: event["ts"]),
@@ -125,8 +135,8 @@ def _downsample(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBlo
             yield block._replace(starts_ns=(), samples_ns=(), step_starts_ns=(), steps_ns=())
 
 
-class _Process:
-    """The events of one side.
+class TraceProcess:
+    """The events of one configuration of a run, or of one process of a program.
 
     Ids of processes and threads are made up and differ all over the trace: Perfetto takes the thread that has its
     process's id for the main one.
@@ -163,10 +173,10 @@ class _Process:
         return (at_ns - self._origin) / 1000
 
 
-def _process(number: int, origin: int, result: Result, timeline: Timeline, label: str) -> _Process:
+def _process(number: int, origin: int, result: Result, timeline: Timeline, label: str) -> TraceProcess:
     """All tracks of a side, in the order in which they are best read."""
     model = PurePath(result.model["path"]).name
-    process = _Process(number, " · ".join(filter(None, (result.target["ep"], model, label))), origin)
+    process = TraceProcess(number, " · ".join(filter(None, (result.target["ep"], model, label))), origin)
     stages = process.track("stages")
     for span in timeline.stages:
         process.slice(stages, "stage", span)
@@ -196,7 +206,7 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline, label
     return process
 
 
-def _add_noise(process: _Process, noise: MachineNoise | None) -> None:
+def _add_noise(process: TraceProcess, noise: MachineNoise | None) -> None:
     """A track of what others did on the machine, reading by reading, and in each the blocks that waited for a CPU."""
     if noise is None:
         return
@@ -226,7 +236,7 @@ def _syncs(case: Case) -> dict[str, str]:
     return found
 
 
-def _add_block(process: _Process, track: int, block: TimedBlock, case: Case, work: Work) -> None:
+def _add_block(process: TraceProcess, track: int, block: TimedBlock, case: Case, work: Work) -> None:
     """A block, in it what ran before its first sample, and its samples; in those of loops their steps, of chains their stages."""
     args: dict[str, Any] = {"round": block.round, "n": block.n, "dropped": block.dropped}
     if (sync := _syncs(case).get(block.phase)) is not None:
@@ -251,7 +261,7 @@ def _add_block(process: _Process, track: int, block: TimedBlock, case: Case, wor
         process.slice(track, "sample", Span(f"{block.mode}/{part}", start, duration, number))
 
 
-def _add_profile(process: _Process, timeline: Timeline) -> None:
+def _add_profile(process: TraceProcess, timeline: Timeline) -> None:
     """The profiled runs, and a track for the nodes of every EP on every thread."""
     if not timeline.profiled_runs:
         return
@@ -285,7 +295,7 @@ def _nest_spans(spans: Sequence[Span]) -> Iterator[Span]:
         yield span
 
 
-def _add_load(process: _Process, blocks: Sequence[LoadBlock], most: int) -> int:
+def _add_load(process: TraceProcess, blocks: Sequence[LoadBlock], most: int) -> int:
     """Add the blocks of a load, in the order of time; gives how many of their runs and requests are left out. Of more than `most` each
     block shows its first ones, the same share of all."""
     taken = sum(block.size for block in blocks)
@@ -304,7 +314,7 @@ def _add_load(process: _Process, blocks: Sequence[LoadBlock], most: int) -> int:
     return left_out
 
 
-def _add_runs(process: _Process, track: int, block: LoadBlock, client: int, count: int) -> None:
+def _add_runs(process: TraceProcess, track: int, block: LoadBlock, client: int, count: int) -> None:
     """A block on the track of a client, and in it the first of its runs."""
     runs = block.runs[client]
     args: dict[str, Any] = {"round": block.round, "runs": len(runs.starts_ns)}

@@ -177,6 +177,10 @@ def merge_sessions(processes: Sequence[Data]) -> list[WatchedSession]:
     return used
 
 
+def session_name(session: Data) -> str:
+    return PurePath(session["model"]).name or "model in memory"
+
+
 def distinct_names(names: Iterable[str]) -> list[str]:
     """Names of which no two are alike."""
     seen: dict[str, int] = {}
@@ -214,7 +218,7 @@ def _merge(rows: Sequence[tuple[int, Data]]) -> WatchedSession:
     for number, it in rows:
         opened[number] = opened.get(number, 0) + it["opened"]
     return WatchedSession(
-        name=PurePath(first["model"]).name or "model in memory",
+        name=session_name(first),
         about={key: first[key] for key in _SAME if key in first},
         counts={key: sum(it[key] for it in sessions) for key in _SUMS},
         processes=len({number for number, it in rows if it["calls"] or it["opened"]}),

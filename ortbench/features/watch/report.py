@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
-from ortbench.core import units
+from ortbench.core import __version__, units
 from ortbench.facts.fact import Fact
 from ortbench.facts.findings import shown
 from ortbench.facts.sentences import sentence_of
-from ortbench.features.watch.analysis import ZERO_COPY, Data, Watched, WatchedSession, merge_sessions
+from ortbench.features.watch.analysis import (
+    ZERO_COPY,
+    Data,
+    Watched,
+    WatchedSession,
+    distinct_names,
+    merge_sessions,
+    session_name,
+)
+from ortbench.features.watch.shim import MOST_TRACED, TRACED
+from ortbench.model.timeline import Span
 from ortbench.report import model
 from ortbench.report.model import NOTHING, maybe
 
@@ -110,3 +121,55 @@ def live_line(processes: Sequence[Data], spent_ns: int) -> str:
         for it in sessions[:2]
     ]
     return f"{units.seconds(spent_ns)}: {'; '.join(parts)}"[:78] if parts else ""
+
+
+_MOST_CALLS = 100_000  # in a trace: what viewers still open in seconds
+
+
+def program_trace(program: Watched, calls: Sequence[Sequence[int]], created: str) -> dict[str, Any]:
+    """The trace of a program: a process each, in it a track for each session and thread, with calls and the gaps between them.
+
+    `calls`: of each process, as the recorder kept them. Of too many every so manyth is shown."""
+    from ortbench.features.trace.report import TraceProcess, join_processes
+
+    rows = [[it[place : place + TRACED] for place in range(0, len(it), TRACED)] for it in calls]
+    step = max((1 << len(it) // MOST_TRACED for it in rows), default=1)
+    while sum(len(it) // step for it in rows) > _MOST_CALLS:
+        step *= 2
+    rows = [[row for row in it if row[-1] % step == 0] for it in rows]
+    origin = min((it["began_ns"] for it in program.processes), default=0)
+    processes = []
+    for number, (about, own) in enumerate(zip(program.processes, rows, strict=True), 1):
+        process = TraceProcess(number, f"{' '.join(about['argv'])} ({about['pid']})", origin)
+        whole = Span("recorded", about["began_ns"], about["now_ns"] - about["began_ns"])
+        process.slice(process.track("process"), "process", whole)
+        for name, spans in _session_tracks(about, own).items():
+            track = process.track(name)
+            for before, span in zip([None, *spans], spans, strict=False):
+                gap_ns = 0 if before is None else span.start_ns - before.end_ns
+                if before is not None and gap_ns > 0 and step == 1:
+                    process.slice(track, "gap", Span("gap", before.end_ns, gap_ns))
+                process.slice(track, span.name, span)
+        processes.append(process)
+    count, shown = sum(it["calls"] for it in program.processes), sum(map(len, rows))
+    missing = [f"of {count} calls {shown} are shown, and no gaps"] * (shown < count)
+    tool = {"tool": f"ortbench {__version__}", "created": created, "command": " ".join(program.command)}
+    return join_processes(processes, origin, tool, missing)
+
+
+def _session_tracks(process: Data, rows: Sequence[Sequence[int]]) -> dict[str, list[Span]]:
+    """What a process did with each session on each thread, in the order of time."""
+    sessions = {it["number"]: it for it in process["sessions"]}
+    names = dict(zip(sessions, distinct_names(session_name(it) for it in sessions.values()), strict=True))
+    tracks: dict[tuple[int, int], list[Span]] = {}
+    for number, session in sessions.items():
+        for thread, start, end in session["opens"]:
+            tracks.setdefault((number, thread), []).append(Span("open", start, end - start))
+    for number, signature, thread, start, end, call in rows:
+        about = {row[0]: f"{row[2]} {row[3]}" for row in sessions[number]["signatures"][signature]["inputs"]}
+        tracks.setdefault((number, thread), []).append(Span("call", start, end - start, {"call": call, **about}))
+    threads = process["threads"]
+    return {
+        f"{names[number]}, {threads.get(str(thread), thread)}": sorted(spans, key=lambda it: it.start_ns)
+        for (number, thread), spans in tracks.items()
+    }

@@ -9,6 +9,7 @@ inputs and outputs are looked at too: what is the same as before, what an output
 
 from __future__ import annotations
 
+import array
 import atexit
 import functools
 import importlib.abc
@@ -28,6 +29,7 @@ from typing import Any
 
 FOLDER = "ORTBENCH_WATCH"  # the variable with the folder of the records
 KEEP = "ORTBENCH_WATCH_KEEP"  # the variable that says how many bytes of inputs and of models given as bytes a process keeps
+TRACE = "ORTBENCH_WATCH_TRACE"  # the variable that says that calls are to be kept one by one
 SEEN = "python-seen"  # a file there: a Python process had this file
 _TARGET = "onnxruntime.capi.onnxruntime_inference_collection"
 _OWN = "_ortbench_watch"  # of sessions and bindings: what is recorded of them
@@ -68,8 +70,14 @@ class _State:
     entries: Any = weakref.WeakKeyDictionary()  # noqa: RUF012 - what was set of session options, by these
     domain: Any = None  # of NVTX ranges, where a profiler listens
 
+    trace: Any = None  # where calls are kept: `TRACED` numbers each, which the next writing writes
+    traced = calls = 0  # those that were kept, and all
+    threads: dict[Any, str] = {}  # noqa: RUF012 - those of calls that were kept
+
 
 _s = _State
+TRACED = 6  # session, signature, thread, start, end, number of the call
+MOST_TRACED = 50_000  # calls that are all kept; of as many more one in two is, then one in four …
 
 
 class _Session:
@@ -77,6 +85,7 @@ class _Session:
 
     def __init__(self, about: Any, number: int) -> None:
         self.number, self.about = number, about
+        self.opens: list[Any] = []  # the first: thread, start, end
         self.opened = self.open_ns = self.calls = self.failed = self.total_ns = 0
         self.gap_ns = self.gaps = self.last_end = self.alone = self.alone_ns = self.shared = 0
         self.active = self.most_active = self.busy_from = self.busy_ns = 0
@@ -99,7 +108,14 @@ class _Session:
         is_full = len(self.signatures) >= _MOST_SIGNATURES
         found = self.other if is_full else None
         if found is None:
-            found = {"inputs": describe(), "n": 0, "ns": 0, "first_ns": 0, "out": [0, 0]}
+            found = {
+                "number": len(self.signatures),
+                "inputs": describe(),
+                "n": 0,
+                "ns": 0,
+                "first_ns": 0,
+                "out": [0, 0],
+            }
             if is_full:
                 self.other = found
             else:
@@ -107,7 +123,7 @@ class _Session:
         return found
 
     def data(self) -> Any:
-        names = "number opened open_ns calls failed total_ns gap_ns gaps alone alone_ns shared busy_ns most_active inputs outputs"
+        names = "number opens opened open_ns calls failed total_ns gap_ns gaps alone alone_ns shared busy_ns most_active inputs outputs"
         own = {name: getattr(self, name) for name in f"{names} binding looked looked_gaps spin_ns work_ns".split()}
         own["signatures"] = [*self.signatures.values(), *filter(None, [self.other])]
         own["histogram"] = list(self.histogram.items())
@@ -240,6 +256,13 @@ def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, nam
             signature["out"][1] += 1
         signature["n"] += 1
         signature["ns"] += took
+        if _s.trace is not None:
+            if not _s.calls % (1 << _s.traced // MOST_TRACED):
+                thread = threading.current_thread()
+                _s.threads[thread.ident] = thread.name
+                _s.traced += 1
+                _s.trace.extend((session.number, signature["number"], thread.ident, start, end, _s.calls))
+            _s.calls += 1
     if _s.to_look:
         _look_at_outputs(session, outputs, names, end)
     elif end >= _s.next_look_ns:
@@ -393,7 +416,7 @@ def _around_open(original: Any) -> Any:
         took = _clock() - start
         if _s.file and not _s.fault:
             given = {**dict(zip(("sess_options", "providers", "provider_options"), more)), **named}  # noqa: B905 - of Python 3.10
-            _opened(self, path_or_bytes, given, took, _thread_clocks() - before)
+            _opened(self, path_or_bytes, given, start, took, _thread_clocks() - before)
 
     return __init__
 
@@ -417,7 +440,7 @@ def _thread_clocks() -> Any:
 
 
 @_guarded
-def _opened(session: Any, model: Any, given: Any, took: int, clocks: Any) -> Any:
+def _opened(session: Any, model: Any, given: Any, start: int, took: int, clocks: Any) -> Any:
     """Note a session that was opened; `took` 0: before the recording."""
     given_options = given.get("sess_options")
     options, asked, got = session.get_session_options(), given.get("providers") or (), session.get_providers()
@@ -436,7 +459,7 @@ def _opened(session: Any, model: Any, given: Any, took: int, clocks: Any) -> Any
         with suppress(Exception):  # not set
             about["entries"][f"session.{name}"] = options.get_session_config_entry(f"session.{name}")
     if got and got[0] != "CPUExecutionProvider":
-        devices = getattr(sys.modules.get("onnxruntime"), "get_ep_devices", list)()
+        devices: Any = getattr(sys.modules.get("onnxruntime"), "get_ep_devices", list)()
         paths = [it.ep_metadata.get("library_path", "") for it in devices if it.ep_name == got[0]]
         about["library"] = paths[0] if paths else ""
     if about["library"]:
@@ -461,6 +484,8 @@ def _opened(session: Any, model: Any, given: Any, took: int, clocks: Any) -> Any
                 _s.budget -= len(model)
                 found.copy = f"{os.path.basename(_s.file)}-{found.number}.onnx"
                 _s.to_keep.append((found.copy, bytes(model)))
+        if took and len(found.opens) < 20:
+            found.opens.append([threading.get_ident(), start, start + took])
         found.opened += 1
         found.open_ns += took
         found.clocks = sorted(clocks) or found.clocks
@@ -473,7 +498,7 @@ def _adopted(session: Any) -> Any:
     """What is recorded of a session; of one that was there before the recording from now on."""
     found = session.__dict__.get(_OWN)
     if found is None:
-        return _opened(session, getattr(session, "_model_path", None) or "", {}, 0, set())
+        return _opened(session, getattr(session, "_model_path", None) or "", {}, 0, 0, set())
     return found
 
 
@@ -701,9 +726,15 @@ def _write_records() -> None:
     data = {
         "pid": os.getpid(), "parent": os.getppid(), "began_ns": _s.began_ns, "now_ns": now, "busy_ns": busy, "cpu_ns": time.process_time_ns(),
         "argv": sys.argv[:20] if hasattr(sys, "argv") else [],
-        "onnxruntime": getattr(module, "__version__", ""), "fault": _s.fault, "sessions": _s.written,
+        "onnxruntime": getattr(module, "__version__", ""), "fault": _s.fault, "sessions": _s.written, "calls": _s.calls,
+        "threads": {**_s.threads},
     }  # fmt: skip
     _write_kept()
+    if _s.trace:
+        with _s.lock:
+            kept, _s.trace = _s.trace, array.array("Q")
+        with open(f"{_s.file}.calls", "ab") as file:
+            kept.tofile(file)
     with open(f"{_s.file}.new", "w", encoding="utf-8") as file:
         json.dump(data, file)
     os.replace(f"{_s.file}.new", f"{_s.file}.json")
@@ -743,7 +774,8 @@ def _after_fork() -> None:
 def _begin(folder: str) -> None:
     """Begin records anew, with the sessions that are there."""
     _s.file, _s.began_ns, _s.fault = os.path.join(folder, f"{os.getpid()}-{time.time_ns()}"), _clock(), ""
-    _s.active = _s.busy_ns = 0
+    _s.active = _s.busy_ns = _s.traced = _s.calls = 0
+    _s.trace = array.array("Q") if os.environ.get(TRACE) else None
     _s.to_keep, _s.watched, _s.to_look, _s.next_look_ns = [], [], _FIRST, 0
     for it in _s.sessions.values():
         clocks = it.clocks

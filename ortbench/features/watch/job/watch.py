@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import asdict
@@ -17,14 +18,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ortbench.core import __version__, signals
+from ortbench.core import __version__, features, signals
 from ortbench.core.errors import BadInput
 from ortbench.core.files import temporary_folder, write_or_note
 from ortbench.core.parts import text
 from ortbench.core.processes import given_variables
 from ortbench.core.safe_text import complain
 from ortbench.features.watch import shim
-from ortbench.jobs.publishing import check_wanted, publish
+from ortbench.jobs.publishing import check_wanted, publish, write
 from ortbench.measure import noise
 from ortbench.measure.environment import core_limit, usable_cores
 from ortbench.measure.folder import new_folder, with_time
@@ -62,7 +63,8 @@ def watch(
         if sys.stderr.isatty() and not wanted.quiet:
             live.start()
         try:
-            code, cpu_ns = _run(command, _environment(Path(place) / "shim", records, keep_bytes), duration_s)
+            environment = _environment(Path(place) / "shim", records, keep_bytes, bool(wanted.files))
+            code, cpu_ns = _run(command, environment, duration_s)
         finally:
             ended.set()
         wall_ns = time.perf_counter_ns() - began
@@ -85,7 +87,20 @@ def watch(
         write_or_note(folder / "table.md", markdown(report))
         with redirect_stdout(sys.stderr):
             publish(wanted, [report], lambda: content)
+            for flag, path in wanted.files.items():
+                trace = _trace(path, program, records, data["created"])
+                if write(path, trace, f"--{flag}") and not wanted.quiet:
+                    print(features.writers()[flag].message.format(path=path))
     return code
+
+
+def _trace(path: str, program: Watched, records: Path, created: str) -> str | bytes:
+    from ortbench.features.trace.report import as_file
+    from ortbench.features.watch.report import program_trace
+
+    files = [records / f"{it['file']}.calls" for it in program.processes]
+    calls = [array("Q", it.read_bytes() if it.exists() else b"") for it in files]
+    return as_file(program_trace(program, calls, created), path)
 
 
 def read_program(
@@ -163,7 +178,7 @@ def _name_of(command: Sequence[str]) -> str:
     return Path((*words, "python")[0]).stem[:40] or "program"
 
 
-def _environment(own: Path, records: Path, keep_bytes: int) -> dict[str, str]:
+def _environment(own: Path, records: Path, keep_bytes: int, is_traced: bool) -> dict[str, str]:
     """That of the program: the recorder stands first on Python's path."""
     given = given_variables()
     path = given.get("PYTHONPATH", "")
@@ -172,6 +187,7 @@ def _environment(own: Path, records: Path, keep_bytes: int) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(own), *filter(None, [path])]),
         shim.FOLDER: str(records),
         shim.KEEP: str(keep_bytes),
+        **({shim.TRACE: "1"} if is_traced else {}),
     }
 
 
@@ -239,7 +255,7 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     found = []
     for file in folder.glob("*.json"):
         with suppress(ValueError, OSError):
-            found.append(json.loads(file.read_text(encoding="utf-8")))
+            found.append({**json.loads(file.read_text(encoding="utf-8")), "file": file.stem})
     return sorted(found, key=lambda it: it["began_ns"])
 
 
@@ -250,7 +266,8 @@ def _as_data(program: Watched, facts: Sequence[Fact]) -> dict[str, Any]:
     from ortbench.model.result import SCHEMA_VERSION
 
     own = {key: value for key, value in vars(program).items() if key not in ("processes", "sessions")}
-    processes = [{key: value for key, value in it.items() if key != "sessions"} for it in program.processes]
+    hidden = ("sessions", "file", "threads")
+    processes = [{key: value for key, value in it.items() if key not in hidden} for it in program.processes]
     return {
         "schema_version": SCHEMA_VERSION,
         "kind": "watch",
