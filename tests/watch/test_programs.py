@@ -22,6 +22,7 @@ from ortbench.features.watch.report import program_trace
 from ortbench.features.watch.shim import MOST_TRACED, TRACED
 from tests import nvtx, traceformat
 from tests.conftest import MODELS, ortbench
+from tests.versions import VARIABLE
 
 pytestmark = pytest.mark.process
 
@@ -248,6 +249,23 @@ for _ in range(5):
     assert "the recorder failed" not in watched.ran.stderr
 
 
+def test_cpu_time_of_threads_that_have_ended_is_known(tmp_path: Path) -> None:
+    program = (
+        OPEN.replace("tiny", "compute_bound")
+        + """
+options = ort.SessionOptions()
+options.intra_op_num_threads = 2
+def work():
+    s = session(sess_options=options)
+    feed = {it.name: np.ones(it.shape, np.float32) for it in s.get_inputs()}
+    for _ in range(10): s.run(None, feed); time.sleep(.01)
+work()
+"""
+    )
+    (session,) = Watched(tmp_path, program, options=("--no-replay",)).sessions
+    assert (session["pool"], session["pool_ns"] > 0) == (1, True)
+
+
 def test_threads_are_counted_and_calls_at_the_same_time(tmp_path: Path) -> None:
     program = (
         OPEN
@@ -382,6 +400,61 @@ def test_a_trace_of_many_calls_shows_every_so_manyth(tmp_path: Path) -> None:
     calls = trace["m.onnx, main"]
     assert [it.start for it in calls] == list(range(0, 400_000_000, 8000))
     assert trace.other["missing"] == ["of 400000 calls 50000 are shown, and no gaps"]
+
+
+OF_ALL_KINDS = """
+import os, sys, threading, numpy as np, onnxruntime as ort
+options = ort.SessionOptions()
+options.intra_op_num_threads = 2
+options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+def session(model): return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+path, several, inputs = sys.argv[1:]
+first, second, feed = session(path), session(open(path, "rb").read()), {"x": np.arange(16, dtype=np.float32)}
+third, inputs = session(several), dict(np.load(inputs))
+for _ in range(10): one = third.run(None, inputs)[0]
+for _ in range(20): first.run(None, feed); second.run(None, {"x": np.arange(32, dtype=np.float32)[::2]})
+binding, value = first.io_binding(), ort.OrtValue.ortvalue_from_numpy(feed["x"])
+for _ in range(10):
+    binding.bind_cpu_input("x", feed["x"]); binding.bind_output("y")
+    first.run_with_iobinding(binding); binding.copy_outputs_to_cpu()
+    first.run_with_ort_values(None, {"x": value})
+thread = threading.Thread(target=lambda: [first.run(None, feed) for _ in range(5)]); thread.start(); thread.join()
+if os.fork() == 0:
+    for _ in range(5): first.run(None, feed)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.wide
+def test_programs_of_other_pythons_and_versions_are_recorded_alike(tmp_path: Path) -> None:
+    """In this environment, and in whatever others there are."""
+    (tmp_path / "program.py").write_text(OF_ALL_KINDS)
+    folders = [it for it in os.environ.get(VARIABLE, "").split(os.pathsep) if it]
+    others = [python for folder in folders for python in sorted(Path(folder).glob("*/bin/python"))]
+    words = [MODELS / "tiny.onnx", MODELS / "multi_output.onnx", MODELS / "multi_output.inputs.npz"]
+    for number, python in enumerate([sys.executable, *others]):
+        ran = ortbench(
+            "watch", "--no-replay", "--out", tmp_path / str(number), "--", python, tmp_path / "program.py", *words
+        )
+        assert ran.code == 0, ran.err
+        (file,) = tmp_path.glob(f"{number}/*/result.json")
+        result = json.loads(file.read_text())
+        assert {it["fault"] for it in result["processes"]} == {""}
+        first, second, third = sorted(
+            result["sessions"], key=lambda it: it["name"] == "multi_output.onnx" or -it["counts"]["calls"]
+        )
+        assert [it["counts"]["calls"] for it in (first, second, third)] == [50, 20, 10], python
+        assert first["about"]["entries"] == {"session.intra_op.allow_spinning": "0"}
+        assert {key: first["binding"][key] for key in ("calls", "binds", "copies")} == {
+            "calls": 10,
+            "binds": 20,
+            "copies": 10,
+        }
+        assert [row[5] for it in second["signatures"] for row in it["inputs"]] == [False]
+        unread = {name: it["unread"] for name, it in third["outputs"].items()}
+        assert unread.pop("features") == 0
+        assert min(unread.values()) >= 8  # one may have been held up
 
 
 @pytest.mark.wide

@@ -100,6 +100,7 @@ class _Session:
         self.looked = self.looked_gaps = self.spin_ns = self.work_ns = self.next_gap_ns = 0
         self.before_gap: Any = None  # while a gap is looked at: the calls before it, and what the threads had used
         self.clocks: list[int] = []  # of the threads that it made
+        self.ended_ns = self.used_ns = 0  # CPU time of those of sessions before, and of these as it was read last
         self.copy = ""  # the file of a model that was given as bytes
         self.kept = 0
         self.range = _s.domain and _s.domain.get_event_attributes(os.path.basename(about["model"]) or "model in memory")
@@ -128,7 +129,13 @@ class _Session:
         own["signatures"] = [*self.signatures.values(), *filter(None, [self.other])]
         own["histogram"] = list(self.histogram.items())
         own["links"] = [[*key, n] for key, n in self.links.items()]
-        return {**self.about, **own, "copy": self.copy, "pool": len(self.clocks), "pool_ns": _pool_ns(self)}
+        return {
+            **self.about,
+            **own,
+            "copy": self.copy,
+            "pool": len(self.clocks),
+            "pool_ns": self.ended_ns + max(_pool_ns(self), self.used_ns),
+        }
 
 
 def _guarded(function: Any) -> Any:
@@ -268,7 +275,7 @@ def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, nam
     elif end >= _s.next_look_ns:
         _s.to_look, _s.looked_ns = _BURST, 0
     if end >= session.next_gap_ns:
-        _begin_gap(session)
+        _begin_gap(session, end)
 
 
 @_guarded
@@ -292,13 +299,16 @@ def _pool_ns(session: Any) -> Any:
     for thread_clock in session.clocks:
         with suppress(OSError):  # it has ended
             used += _read_clock(thread_clock)
+    session.used_ns = max(session.used_ns, used)
     return used
 
 
-def _begin_gap(session: Any) -> None:
-    begin = _clock()
-    session.before_gap = (session.calls, _pool_ns(session), threading.get_ident(), time.thread_time_ns())
-    session.next_gap_ns = begin + 2 * _SHARE * (_clock() - begin)
+def _begin_gap(session: Any, end: int) -> None:
+    begin = time.thread_time_ns()
+    used = _pool_ns(session)
+    now = time.thread_time_ns()
+    session.before_gap = (session.calls, used, threading.get_ident(), now)
+    session.next_gap_ns = end + 2 * _SHARE * (now - begin)  # by CPU time: this thread may have waited for a CPU
 
 
 def _end_gap(session: Any) -> None:
@@ -488,7 +498,8 @@ def _opened(session: Any, model: Any, given: Any, start: int, took: int, clocks:
             found.opens.append([threading.get_ident(), start, start + took])
         found.opened += 1
         found.open_ns += took
-        found.clocks = sorted(clocks) or found.clocks
+        if clocks:
+            found.ended_ns, found.used_ns, found.clocks = found.ended_ns + found.used_ns, 0, sorted(clocks)
     setattr(session, _OWN, found)
     _begin_writing()
     return found
