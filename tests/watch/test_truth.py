@@ -18,9 +18,10 @@ import pytest
 from ortbench.core import units
 from ortbench.facts.fact import record
 from ortbench.features.watch import shim
+from ortbench.features.watch.analysis import fewer_threads
 from ortbench.features.watch.facts import watch_facts
 from ortbench.features.watch.job.watch import read_program, replay_sessions
-from ortbench.features.watch.report import session_table
+from ortbench.features.watch.report import heading, session_table
 from tests import virtual
 from tests.refdevice import EP_NAME, Config, Trace
 from tests.truth import in_fork
@@ -95,6 +96,41 @@ def test_habits_are_those_of_the_program_and_no_others(watched: tuple[dict[str, 
     }
 
 
+FORKED = """
+import os, sys, numpy as np, onnx, onnxruntime as ort
+ort.register_execution_provider_library("refdevice", sys.argv[1])
+device = next(it for it in ort.get_ep_devices() if it.ep_name == "RefDeviceExecutionProvider")
+text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1000] x, float[1000] w) => (float[1000] y) { y = Add(x, w) }'
+model = onnx.parser.parse_model(text).SerializeToString()
+def session():
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.add_provider_for_devices([device], {"compute_us": "100"})
+    return ort.InferenceSession(model, options)
+session()
+if os.fork() == 0:
+    mine, weights = session(), np.full(1000, 0.5, np.float32)
+    for number in range(20):
+        mine.run(None, {"x": np.full(1000, number, np.float32), "w": weights})
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_model_that_was_given_as_bytes_is_measured_again_for_a_forked_child(
+    real_library: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(FORKED)
+    line = [sys.executable, "-m", "ortbench", "watch", "--replay", "--out", "out", "--", sys.executable, "program.py"]
+    done = subprocess.run([*line, str(real_library)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (file,) = tmp_path.glob("out/*/result.json")
+    (session,) = json.loads(file.read_text())["sessions"]
+    assert session["about"]["ep_options"] == {"compute_us": "100"}
+    assert session["replay"].keys() == {'{"resident": ["w"]}', '{"zero_copy": true}'}
+    assert all("ns" in it for it in session["replay"].values()), session["replay"]
+
+
 def changed_programs() -> None:
     """Record three programs, and print what each takes less in virtual time with each change, made by hand."""
     import onnxruntime as ort
@@ -106,7 +142,7 @@ def changed_programs() -> None:
     own, shared = (
         device.memory_info(it) for it in (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
     )
-    first, second, grown, bound = (_open(ort, device, folder, name) for name in MODELS)
+    first, second, grown, bound = (_open(ort, device, folder, name, {"compute_us": "500"}) for name in MODELS)
     x, weights, zeros, step = (
         np.full(size, value, np.float32) for size, value in ((SIZE, 3), (SIZE, 0.5), (SIZE, 0), (STEP, 1))
     )
@@ -293,7 +329,7 @@ MODELS = {
 }
 
 
-def _open(ort: Any, device: Any, folder: str, name: str) -> Any:
+def _open(ort: Any, device: Any, folder: str, name: str, ep_options: dict[str, str]) -> Any:
     import onnx
 
     text = MODELS[name].replace("[N]", f"[{SIZE}]").replace("[M]", f"[{2 * SIZE}]")
@@ -301,7 +337,7 @@ def _open(ort: Any, device: Any, folder: str, name: str) -> Any:
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), path)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
-    options.add_provider_for_devices([device], {"compute_us": "500"})  # the replay has it too
+    options.add_provider_for_devices([device], ep_options)
     return ort.InferenceSession(path, options)
 
 
@@ -309,7 +345,7 @@ def _on_host(binding: Any) -> list[Any]:
     return [it.numpy() for it in binding.get_outputs() if it.device_name() == "cpu"]
 
 
-def _time(program: Callable[[], None]) -> int:
+def _time(program: Callable[[], object]) -> int:
     start = time.perf_counter_ns()
     program()
     return time.perf_counter_ns() - start
@@ -341,6 +377,66 @@ def test_a_change_saves_what_was_said(library: Path, tmp_path: Path) -> None:
     kept = sorted(tmp_path.glob("*/inputs-*.npz"))
     assert {stat.S_IMODE(it.stat().st_mode) for it in kept} == {0o600}
     assert sorted(sorted(np.load(it)) for it in kept) == [["a"], ["p", "q"], ["s", "w", "x"], ["w", "x"]]
+
+
+def recorded_calls() -> None:
+    """Record calls of a session."""
+    import onnxruntime as ort
+
+    virtual.attach(works=True)
+    library, folder = sys.argv[1:]
+    ort.register_execution_provider_library(EP_NAME, library)
+    device = next(it for it in ort.get_ep_devices() if it.ep_name == EP_NAME)
+    session = _open(ort, device, folder, "bound", {})
+    shim.start(f"{folder}/records", 10**8)
+    for number in range(20):
+        session.run(None, {"x": np.full(SIZE, number, np.float32), "w": np.ones(SIZE, np.float32)})
+    shim.stop()
+    print(0)
+
+
+def replay_in_time() -> None:
+    """Print how long a replay takes that nobody asked for, and why nothing came of it."""
+    virtual.attach(works=True)  # also what is done beside the worker
+    folder = Path(sys.argv[1])
+    program = read_program(folder / "records", ["program"], 0, 10**9, 0, 0)
+    took = _time(lambda: replay_sessions(program, None, folder / "records", folder, None, quiet=True, wait_s=0.0))
+    print(json.dumps([took, sorted({it.get("failed", "") for it in program.sessions[0].replay.values()})]))
+
+
+def threads_beyond_the_quota() -> None:
+    """Print what the report says of the cores, and to how many threads a session with two would change."""
+    program = read_program(Path(sys.argv[1]) / "records", ["program"], 0, 10**9, 0, 0)
+    for session in program.sessions:
+        session.about["got"], session.pool = [], 1
+    print(json.dumps([heading(program)[1].split(", ")[-2:], [fewer_threads(program, it) for it in program.sessions]]))
+
+
+def test_a_quota_counts_as_cores(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    in_fork(f"{__name__}:recorded_calls", library, tmp_path)
+    for limit, said, change in (
+        (None, [], None),
+        (1.5, ["quota of 1.5"], 1),
+        (0.5, ["quota of 0.5"], 1),
+        (3.0, ["quota of 3"], None),
+    ):
+        environment = {VARIABLE: json.dumps({"cores": 2, "limit": limit})}
+        found = in_fork(f"{__name__}:threads_beyond_the_quota", tmp_path, **environment)
+        assert found == [["1 process", "2 cores", *said][-2:], [None if change is None else {"threads": change}]]
+
+
+@pytest.mark.parametrize(("recorded_ms", "replayed_ms", "most_s"), [(100, 100, 20), (100, 2000, 25), (2000, 100, 0.1)])
+def test_a_replay_takes_no_longer_than_it_may(
+    library: Path, tmp_path: Path, recorded_ms: int, replayed_ms: int, most_s: float
+) -> None:
+    """Also where the machine has become slow; and what took too long in the program is not begun."""
+    (tmp_path / "records").mkdir()
+    in_fork(f"{__name__}:recorded_calls", library, tmp_path, **Config(compute_us=1000 * recorded_ms).environ())
+    found = in_fork(f"{__name__}:replay_in_time", tmp_path, **Config(compute_us=1000 * replayed_ms).environ())
+    took_ns, failed = found
+    assert took_ns < most_s * 1e9
+    assert failed == ([""] if most_s == 20 else ["that would take longer than 20 s: see --replay"])
 
 
 # A program in virtual time: each figure is the device's own, to the nanosecond
@@ -427,7 +523,7 @@ def test_times_of_a_program_are_those_of_the_device(library: Path, tmp_path: Pat
 
     paced = sessions["paced.onnx"].counts
     assert paced["looked_gaps"] == CALLS - 1
-    assert paced["work_ns"] == (CALLS - 1) * (WORK_NS + 2 * CALL_NS)
+    assert paced["work_ns"] == (CALLS - 1) * (WORK_NS + CALL_NS)
     # Half of each gap, but for the recorder's own readings of the clock in it.
     assert 0 < paced["gap_ns"] - 2 * paced["spin_ns"] <= 8 * CALL_NS * paced["gaps"]
     opened = trace.of("h2d")[trace.of("h2d")["run"] == 0]

@@ -15,6 +15,8 @@ from ortbench.model.schema import MachineNoise
 Data = dict[str, Any]
 BURST = 8  # calls that the recorder looks at together
 ENOUGH = 5  # calls that were looked at
+FEWEST = 6  # rounds of a replay whose medians have an interval
+MOST_PAUSE_NS = 200_000_000  # between calls of a replay: threads that spin have stopped by then
 _OFTEN = 0.8  # of the calls that were looked at
 _ALL = 0.9  # of them: one may have been held up
 Change = Mapping[str, Any]  # of how a session is called, as `ortbench.features.watch.worker` makes it

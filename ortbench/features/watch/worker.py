@@ -12,6 +12,7 @@ import numpy as np
 
 from ortbench.core.eps import NVIDIA_EPS
 from ortbench.core.errors import OrtbenchError, Unsupported, one_line, ort_text
+from ortbench.features.watch.analysis import FEWEST
 from ortbench.plan.target import Target, inputs_from, target_from, with_own
 from ortbench.worker import providers
 from ortbench.worker.input_arrays import make_arrays
@@ -25,7 +26,7 @@ from ortbench.worker.tensors import Array, TensorSpec, host_value, host_view, in
 
 Change = Mapping[str, Any]
 Call = Callable[[], object]
-_ROUNDS, _FEWEST = 12, 6  # the fewest whose medians have an interval
+_ROUNDS = 12
 _CALM_S = 0.06  # for which threads of a pool spin behind a call
 
 
@@ -41,6 +42,7 @@ def watch_replay(
     gap_ns: int,
     work_ns: int,
     budget_s: float,
+    is_limited: bool,
 ) -> dict[str, Any]:
     """What a call takes, in wall and CPU time, in each round as it was (`own`: with a binding) and with each change; why a change cannot
     be made. Inputs that were kept of other shapes are repeated or cut to `shapes`."""
@@ -59,13 +61,14 @@ def watch_replay(
         if name in arrays and arrays[name].shape != tuple(shape)
     }
     names = outputs or as_it_was.output_names
-    calls: list[Call | None] = [_make_call(as_it_was, arrays, names, own, {})]
+    outputs_of = dict(zip(names, as_it_was.session.run(names, arrays), strict=True))
+    calls: list[Call | None] = [_make_call(as_it_was, arrays, outputs_of, own, {})]
     failed: list[str] = []
     for change in changes:
         opens = "threads" in change or "config" in change
         try:
             other = _open(model, wanted, provider, change) if opens else as_it_was
-            call = _make_call(other, arrays, names, own, change)
+            call = _make_call(other, arrays, outputs_of, own, change)
             call()  # what is done once, or cannot be done
             calls.append(call)
             failed.append("")
@@ -74,7 +77,7 @@ def watch_replay(
             failed.append(one_line(error) if isinstance(error, OrtbenchError) else ort_text(error))
     calm_s = _CALM_S if any("config" in it or "threads" in it for it in changes) else 0.0
     return {
-        "rounds": _measure([it for it in calls if it is not None], gap_ns, work_ns, until_ns, calm_s),
+        "rounds": _measure([it for it in calls if it is not None], gap_ns, work_ns, until_ns, is_limited, calm_s),
         "failed": failed,
     }
 
@@ -89,21 +92,23 @@ def _open(path: str, target: Target, provider: Any, change: Change) -> Model:
 
 
 def _measure(
-    calls: Sequence[Call], gap_ns: int, work_ns: int, until_ns: int, calm_s: float
+    calls: Sequence[Call], gap_ns: int, work_ns: int, until_ns: int, is_limited: bool, calm_s: float
 ) -> list[list[tuple[float, float]]]:
-    """Blocks of calls in turns, the order other in each round, at the program's pace; fewer where the time is up."""
+    """Blocks of calls in turns, the order other in each round, at the program's pace; fewer where the time is up, and none where it is limited
+    and up before enough could be measured."""
     took: list[float] = []
     for call in calls:
-        call()  # what is done once
         start = time.perf_counter_ns()
         call()
         took.append(time.perf_counter_ns() - start)
     paced_ns = gap_ns if gap_ns >= 1_000_000 else 0  # shorter sleeps take longer than they say
     rounds: list[list[tuple[float, float]]] = []
-    while len(rounds) < _ROUNDS and (len(rounds) < _FEWEST or time.perf_counter_ns() < until_ns):
+    while len(rounds) < _ROUNDS and (len(rounds) < FEWEST or time.perf_counter_ns() < until_ns):
         left_ns = (until_ns - time.perf_counter_ns()) / (_ROUNDS - len(rounds)) / len(calls) - calm_s * 1e9
         block: list[tuple[float, float]] = [(0.0, 0.0)] * len(calls)
         for place in range(len(calls)):
+            if is_limited and len(rounds) < FEWEST and time.perf_counter_ns() > until_ns:
+                return []
             number = (place + len(rounds)) % len(calls)
             if calm_s:
                 time.sleep(calm_s)
@@ -129,19 +134,21 @@ def _time_block(call: Call, count: int, gap_ns: int, work_ns: int) -> tuple[floa
     return spent / count, (time.process_time_ns() - used) / count
 
 
-def _make_call(model: Model, arrays: Mapping[str, Array], names: Sequence[str], own: Change, change: Change) -> Call:
+def _make_call(
+    model: Model, arrays: Mapping[str, Array], outputs: Mapping[str, Array], own: Change, change: Change
+) -> Call:
     """A call as a program would make it after the change. Raises `Unsupported`: the change cannot be made here."""
-    names = [it for it in names if it not in change.get("dropped", ())]
+    outputs = {name: it for name, it in outputs.items() if name not in change.get("dropped", ())}
     if own or change.keys() - {"threads", "config", "dropped"}:
-        return _BoundCall(model, arrays, names, own, change).call
-    return partial(model.session.run, names, arrays)
+        return _BoundCall(model, arrays, outputs, own, change).call
+    return partial(model.session.run, [*outputs], arrays)
 
 
 class _BoundCall:
     """With IO binding: some values stay on the device or in memory that the host reaches too, the others go by the host in each call."""
 
     def __init__(
-        self, model: Model, arrays: Mapping[str, Array], names: Sequence[str], own: Change, change: Change
+        self, model: Model, arrays: Mapping[str, Array], results: Mapping[str, Array], own: Change, change: Change
     ) -> None:
         self._session, self._provider = model.session, model.provider
         self._binding = self._session.io_binding()
@@ -151,7 +158,7 @@ class _BoundCall:
         outputs = {
             spec.name: (spec, location) for spec, location in zip(model.outputs, model.locations.outputs, strict=True)
         }
-        shapes = dict(zip(names, (it.shape for it in self._session.run(list(names), arrays)), strict=True))
+        shapes = {name: getattr(it, "shape", ()) for name, it in results.items()}
         states = dict(change.get("states", ()))
         grown = {output for output, name in states.items() if shapes[output] != arrays[name].shape}
         bound = [name for name in own.get("resident", ()) if not inputs[name][1].is_host_only]
@@ -169,7 +176,7 @@ class _BoundCall:
         ]
         kept = {*own.get("kept", ()), *change.get("kept", ()), *grown}
         copied = {*own.get("copied", ())} - kept - {*states}
-        self._read = [name for name in names if name not in kept | copied | {*states}]
+        self._read = [name for name in results if name not in kept | copied | {*states}]
         self._written: list[tuple[Array, Array]] = []  # memory that the host reaches too, and what it writes there
         shared: dict[str, Any] = {}  # outputs that it reads there
         if change.get("zero_copy"):

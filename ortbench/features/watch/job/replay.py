@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -10,13 +11,15 @@ from typing import Any
 
 from ortbench.core.errors import OrtbenchError, one_line
 from ortbench.core.stats import sign_test_interval
-from ortbench.features.watch.analysis import Change, WatchedSession, main_signature, own_binding
+from ortbench.features.watch.analysis import FEWEST, MOST_PAUSE_NS, Change, WatchedSession, main_signature, own_binding
 from ortbench.measure.noise import Meter
 from ortbench.measure.process import Client
 from ortbench.plan.next_command import LEVELS
 from ortbench.plan.plan_builder import plan_of
 
-MOST, BUDGET_S, EACH_S = 3, 12.0, 4.0  # sessions unless all are wanted; for all calls; for those of a change
+MOST, BUDGET_S, EACH_S = 3, 20.0, 4.0  # sessions unless all are wanted; for all of these; for the calls of a change
+_START_S = 2.0  # until a worker answers
+_TOO_LONG = f"that would take longer than {BUDGET_S:.0f} s: see --replay"
 _LEVELS = {value: name for name, value in LEVELS.items()}
 
 
@@ -39,19 +42,25 @@ def kept_inputs(session: WatchedSession) -> str:
 
 
 def replay(
-    session: WatchedSession, changes: Sequence[Change], inputs: Path | None, library: str | None, budget_s: float
+    session: WatchedSession, changes: Sequence[Change], inputs: Path | None, library: str | None, until_ns: int | None
 ) -> None:
-    """Put what each change saves of a session's calls into it, or why that could not be measured."""
-    if why := problem(session):
+    """Put what each change saves of a session's calls into it, or why that could not be measured: none that would end after a time."""
+    counts = session.counts
+    why = problem(session)
+    if not why and until_ns is not None and time.perf_counter_ns() + _least_ns(session, changes) > until_ns:
+        why = _TOO_LONG
+    if why:
         session.replay = {json.dumps(it): {"failed": why} for it in changes}
         return
-    counts = session.counts
     try:
         plan = plan_of(session.path, _options(session, inputs, library))
         request = plan.worker_request()
         with Client(plan.timeout_s) as client:
             meter = Meter()
             meter.look(now=True)
+            budget_s = EACH_S * (len(changes) + 1)
+            if until_ns is not None:
+                budget_s = min(budget_s, (until_ns - time.perf_counter_ns()) / 1e9)
             answer = client.ask(
                 "watch_replay",
                 **{key: request[key] for key in ("model", "target", "inputs")},
@@ -59,9 +68,10 @@ def replay(
                 shapes={row[0]: row[3] for row in main_signature(session)["inputs"]} if inputs else {},
                 own=own_binding(session),
                 changes=changes,
-                gap_ns=counts["gap_ns"] // max(counts["gaps"], 1),
+                gap_ns=min(counts["gap_ns"] // max(counts["gaps"], 1), MOST_PAUSE_NS),
                 work_ns=counts["work_ns"] // max(counts["looked_gaps"], 1),
-                budget_s=min(budget_s, EACH_S * (len(changes) + 1)),
+                budget_s=budget_s,
+                is_limited=until_ns is not None,
             )
             meter.look(now=True)
             session.noise = meter.noise_of(None)
@@ -70,7 +80,20 @@ def replay(
         return
     columns = iter(range(1, len(changes) + 1))
     for change, failed in zip(changes, answer["failed"], strict=True):
-        session.replay[json.dumps(change)] = {"failed": failed} if failed else _savings(answer["rounds"], next(columns))
+        why = failed or ("" if answer["rounds"] else _TOO_LONG)
+        session.replay[json.dumps(change)] = {"failed": why} if why else _savings(answer["rounds"], next(columns))
+
+
+def _least_ns(session: WatchedSession, changes: Sequence[Change]) -> float:
+    """What a replay takes at least, if the machine is as fast as it was for the program."""
+    counts = session.counts
+    opened = 1 + sum("config" in it or "threads" in it for it in changes)
+    each = counts["total_ns"] / counts["calls"] + min(counts["gap_ns"] / max(counts["gaps"], 1), MOST_PAUSE_NS)
+    return (
+        _START_S * 1e9
+        + opened * counts["open_ns"] / max(counts["opened"], 1)
+        + (len(changes) + 1) * (FEWEST + 2) * each
+    )
 
 
 def _savings(rounds: Sequence[Sequence[Sequence[float]]], column: int) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from ortbench.core.safe_text import complain
 from ortbench.features.watch import shim
 from ortbench.jobs.publishing import check_wanted, publish, write
 from ortbench.measure import noise
-from ortbench.measure.environment import core_limit, usable_cores
 from ortbench.measure.folder import new_folder, with_time
 from ortbench.plan.plan import OutputOptions
 
@@ -109,9 +108,9 @@ def read_program(
     """What was recorded of a program that has ended."""
     from ortbench.features.watch.analysis import Watched, merge_sessions
 
-    processes = read_records(records)
+    processes, source = read_records(records), noise.system()
     return Watched(
-        [*command], code, wall_ns, cpu_ns, usable_cores() or 1, core_limit(), throttled_ns() - throttled_before_ns,
+        [*command], code, wall_ns, cpu_ns, source.cores, source.limit, throttled_ns() - throttled_before_ns,
         (records / shim.SEEN).exists(), processes, merge_sessions(processes),
     )  # fmt: skip
 
@@ -143,13 +142,13 @@ def replay_sessions(
     if wanted is False:
         return ""
     from ortbench.features.watch.analysis import changes_of
-    from ortbench.features.watch.job.replay import BUDGET_S, EACH_S, MOST, code_line, kept_inputs, problem, replay
+    from ortbench.features.watch.job.replay import BUDGET_S, MOST, code_line, kept_inputs, problem, replay
 
     line = ""
     changes = [*changes_of(program).items()][: None if wanted else MOST]
     if changes and wait_s:
         noise.wait_until_quiet(wait_s, lambda text: None if quiet else print(text, file=sys.stderr))
-    budget_s = EACH_S * 10 if wanted else BUDGET_S / max(len(changes), 1)
+    until_ns = None if wanted else time.perf_counter_ns() + round(BUDGET_S * 1e9)
     for number, (name, own) in enumerate(changes, 1):
         session = next(it for it in program.sessions if it.name == name)
         if session.path and not Path(session.path).is_absolute():
@@ -160,7 +159,9 @@ def replay_sessions(
                 print(f"measuring {name} again …", file=sys.stderr)
             if kept := kept_inputs(session):
                 inputs = _keep(records / kept, folder / f"inputs-{number}.npz")
-        replay(session, own, inputs, library, budget_s)
+        now = time.perf_counter_ns()
+        share = None if until_ns is None else now + (until_ns - now) // (len(changes) + 1 - number)
+        replay(session, own, inputs, library, share)
         if not line and session.path and not session.is_on_cpu:
             line = code_line(session, inputs, library)
     return line
