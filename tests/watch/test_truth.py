@@ -142,7 +142,7 @@ def changed_programs() -> None:
     own, shared = (
         device.memory_info(it) for it in (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
     )
-    first, second, grown, bound = (_open(ort, device, folder, name, {"compute_us": "500"}) for name in MODELS)
+    first, second, grown, bound = (_open(ort, device, folder, name, {"compute_us": "20000"}) for name in MODELS)
     x, weights, zeros, step = (
         np.full(size, value, np.float32) for size, value in ((SIZE, 3), (SIZE, 0.5), (SIZE, 0), (STEP, 1))
     )
@@ -319,7 +319,7 @@ def findings_of_recordings() -> None:
     print(json.dumps(found))
 
 
-SIZE, STEP = 250_000, 20_000
+SIZE, STEP = 25_000, 2_000
 MODELS = {
     "first": "g (float[N] x, float[N] w, float[N] s) => (float[N] y, float[N] t, float[M] u)"
     "{ y = Add(x, w)  t = Add(s, w)  u = Concat<axis = 0>(x, s) }",
@@ -352,7 +352,7 @@ def _time(program: Callable[[], object]) -> int:
 
 
 def test_a_change_saves_what_was_said(library: Path, tmp_path: Path) -> None:
-    config = Config(compute_us=9000, upload_gbps=1, download_gbps=2)
+    config = Config(compute_us=9000, upload_gbps=0.1, download_gbps=0.2)
     programs = in_fork(f"{__name__}:changed_programs", library, tmp_path, **config.environ())
     walls = {str(tmp_path / name): it["wall_ns"] for name, it in programs.items()}
     said = in_fork(f"{__name__}:findings_of_recordings", json.dumps(walls), **config.environ())

@@ -3,7 +3,7 @@
 One file of the standard library alone (Python 3.9, onnxruntime 1.16 and newer), which never imports ortbench: a copy of it, called
 ``sitecustomize.py``, stands first on ``PYTHONPATH``. A fault of its own ends the recording and never reaches the program.
 
-Each process has a file of what it knows so far, ``PID-TIME.json``, replaced twice a second. Most calls only count; in a burst of a few, which are at most a hundredth of the time,
+Each process has a file of what it knows so far, ``PID-TIME.json``, replaced twice a second. Most calls only count; in bursts of a few, for a new session and then for at most a four-hundredth of the time,
 inputs and outputs are looked at too: what is the same as before, what an output of another call.
 """
 
@@ -37,8 +37,8 @@ _PERIOD_S = 0.4
 _MOST_SESSIONS, _MOST_SIGNATURES = 200, 256
 _MOST_KEPT = 8  # signatures of a session whose inputs are kept
 _FIRST, _BURST = 24, 8  # calls that are looked at together, first and later
-_SHARE = 100  # these take one part of so many of the time
-_MOST_BYTES = 65_536  # of an array that are compared
+_SHARE = 400  # these take one part of so many of the time
+_MOST_BYTES = 16_384  # of an array that are compared
 _SOON_NS = 50_000  # after a call: what is done with the list of its outputs at once
 _clock = time.perf_counter_ns
 _read_clock: Any = getattr(time, "clock_gettime_ns", None)  # Windows has no clocks of threads
@@ -192,7 +192,7 @@ def _checksum(value: Any) -> Any:
             part = part[(slice(None),) * axis + (slice(None, None, step),)]
             left = left * part.shape[axis] // length
     content = part.tobytes()
-    return zlib.crc32(content), value.nbytes, any(content)
+    return zlib.crc32(content), value.nbytes, content.count(b"\0") < len(content)
 
 
 # Calls
@@ -490,6 +490,7 @@ def _opened(session: Any, model: Any, given: Any, start: int, took: int, clocks:
             if len(_s.sessions) >= _MOST_SESSIONS:
                 return None
             found = _s.sessions[key] = _Session(about, len(_s.sessions))
+            _s.to_look = _FIRST
             if isinstance(model, (bytes, bytearray)) and len(model) <= _s.budget:
                 _s.budget -= len(model)
                 found.copy = f"{os.path.basename(_s.file)}-{found.number}.onnx"
