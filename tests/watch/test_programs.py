@@ -394,6 +394,25 @@ def test_a_trace_of_many_calls_shows_every_so_manyth(tmp_path: Path) -> None:
     assert trace.other["missing"] == ["of 400000 calls 50000 are shown, and no gaps"]
 
 
+@pytest.mark.wide
+def test_a_session_of_the_cpu_with_options_is_measured_again(tmp_path: Path) -> None:
+    program = (
+        OPEN.replace("tiny", "compute_bound")
+        + """
+options = ort.SessionOptions()
+options.intra_op_num_threads = 2 * len(os.sched_getaffinity(0)) + 1
+options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+cpu = ("CPUExecutionProvider", {"arena_extend_strategy": "kSameAsRequested"})
+s = ort.InferenceSession("MODEL", options, providers=[cpu])
+feed = {it.name: np.ones(it.shape, np.float32) for it in s.get_inputs()}
+for _ in range(50): s.run(None, feed)
+""".replace("MODEL", str(MODELS / "compute_bound.onnx"))
+    )
+    (session,) = Watched(tmp_path, program, options=("--replay",)).sessions
+    assert session["about"]["ep_options"] == {"arena_extend_strategy": "kSameAsRequested"}
+    assert [it.keys() for it in session["replay"].values()] == [{"call_ns", "ns", "cpu_ns"}], session["replay"]
+
+
 OF_ALL_KINDS = """
 import os, sys, threading, numpy as np, onnxruntime as ort
 options = ort.SessionOptions()

@@ -113,7 +113,7 @@ def _options(session: WatchedSession, inputs: Path | None, library: str | None) 
     given: dict[str, Any] = {
         "ep": about["got"][0],
         "session-config": {key: value for key, value in about["entries"].items() if not key.startswith("ep.context")},
-        "ep-option": about["ep_options"],
+        "ep-option": {} if session.is_on_cpu else about["ep_options"],  # the CPU EP's change no call
         "opt-level": _LEVELS.get(options["graph_optimization_level"], "all"),
         "execution-mode": "parallel" if options["execution_mode"] == "ORT_PARALLEL" else "sequential",
     }
