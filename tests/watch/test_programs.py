@@ -503,7 +503,7 @@ from ortbench.features.watch import shim
 sys.setswitchinterval(1e-6)
 shim.start({str(tmp_path)!r}, 0)
 def write():
-    for _ in range(200): shim._guarded(shim._write)()
+    for _ in range(200): shim._guard(shim._write)()
 threads = [threading.Thread(target=write) for _ in range(4)]
 for it in threads: it.start()
 for it in threads: it.join()

@@ -52,7 +52,7 @@ for _ in range({CALLS}):
 
 
 @pytest.fixture(scope="module")
-def watched(real_library: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Trace]:
+def recording(real_library: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Trace]:
     """The result of the program, and the device's trace of it."""
     folder = tmp_path_factory.mktemp("watch")
     (folder / "program.py").write_text(PROGRAM)
@@ -76,17 +76,21 @@ def watched(real_library: Path, tmp_path_factory: pytest.TempPathFactory) -> tup
     return json.loads(file.read_text()), Trace.read(folder / "trace")
 
 
-def test_calls_and_bytes_are_those_of_the_device(watched: tuple[dict[str, Any], Trace]) -> None:
-    result, trace = watched
+def test_calls_and_bytes_are_those_of_the_device(recording: tuple[dict[str, Any], Trace]) -> None:
+    result, trace = recording
     sessions = {it["name"]: it for it in result["sessions"]}
     assert {name: it["counts"]["calls"] for name, it in sessions.items()} == {"first.onnx": CALLS, "second.onnx": CALLS}
     copied = sum(it["bytes_per_call"] * it["counts"]["calls"] for it in sessions.values())
     assert copied == trace.of("h2d", "d2h")["bytes"].astype(np.int64).sum()
 
 
-def test_habits_are_those_of_the_program_and_no_others(watched: tuple[dict[str, Any], Trace]) -> None:
-    found = {(it["mode"], it["verdict"], *(it["values"].get(key) for key in ("input", "output"))): it["values"]["copied"]["value"]
-             for it in watched[0]["findings"]}  # fmt: skip
+def test_habits_are_those_of_the_program_and_no_others(recording: tuple[dict[str, Any], Trace]) -> None:
+    found = {
+        (finding["mode"], finding["verdict"], *map(finding["values"].get, ("input", "output"))): finding["values"][
+            "copied"
+        ]["value"]
+        for finding in recording[0]["findings"]
+    }
     size = 4000 * CALLS
     assert found == {
         ("first.onnx", "state-through-host", "s", "t"): 2 * size,
@@ -139,9 +143,8 @@ def changed_programs() -> None:
     library, folder = sys.argv[1:]
     ort.register_execution_provider_library(EP_NAME, library)
     device = next(it for it in ort.get_ep_devices() if it.ep_name == EP_NAME)
-    own, shared = (
-        device.memory_info(it) for it in (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
-    )
+    own = device.memory_info(ort.OrtDeviceMemoryType.DEFAULT)
+    shared = device.memory_info(ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
     first, second, grown, bound = (_open(ort, device, folder, name, {"compute_us": "20000"}) for name in MODELS)
     x, weights, zeros, step = (
         np.full(size, value, np.float32) for size, value in ((SIZE, 3), (SIZE, 0.5), (SIZE, 0), (STEP, 1))
@@ -201,7 +204,7 @@ def changed_programs() -> None:
             else:
                 second.run(None, {"a": found["y"]})
 
-    def named() -> None:
+    def read_by_name() -> None:
         state = zeros
         for number in range(CALLS):
             y, state = first.run(["y", "t"], {"x": x + number, "w": weights, "s": state})
@@ -281,7 +284,7 @@ def changed_programs() -> None:
             "first.onnx constant-input": lambda: change(["y", "t", "u"], resident=("w",)),
             "first.onnx state-through-host": lambda: change(["y", "u"], state=True),
             "second.onnx link-through-host": lambda: change(["t", "u"], link=True),
-            "first.onnx unread-output": named,
+            "first.onnx unread-output": read_by_name,
             "first.onnx zero-copy": first_shared,
             "second.onnx zero-copy": second_shared,
         }),

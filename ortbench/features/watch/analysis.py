@@ -98,7 +98,10 @@ class WatchedSession:
     def size_of(self, name: str) -> float:
         """Bytes of an input that a call copies to the device; 0 of one that is there."""
         rows = [
-            (it["n"], row[4]) for it in self.signatures for row in it["inputs"] if row[0] == name and row[1] in _ON_HOST
+            (signature["n"], row[4])
+            for signature in self.signatures
+            for row in signature["inputs"]
+            if row[0] == name and row[1] in _ON_HOST
         ]
         return sum(n * size for n, size in rows) / sum(n for n, _ in rows) if rows else 0.0
 
@@ -114,11 +117,11 @@ class WatchedSession:
     def percentile(self, share: float) -> float | None:
         """A percentile of a call's time, within 2 %."""
         rank, seen = share * (self.calls - 1), 0
-        for place, count in sorted(self.histogram.items()):
+        for bucket, count in sorted(self.histogram.items()):
             seen += count
             if seen > rank:
                 # 32 to an octave: the middle of the durations that are counted there.
-                width, step = place >> 5, place & 31
+                width, step = bucket >> 5, bucket & 31
                 return float(step) if width <= 6 else (32 + step + 0.5) * 2 ** (width - 6)
         return None
 
@@ -156,23 +159,23 @@ def merge_sessions(processes: Sequence[Data]) -> list[WatchedSession]:
     """The sessions of all processes, those with the most time first."""
     groups: dict[str, list[tuple[int, Data]]] = {}
     for number, process in enumerate(processes):
-        for it in process["sessions"]:
-            key = json.dumps({name: it.get(name) for name in _SAME}, sort_keys=True)
-            groups.setdefault(key, []).append((number, it))
+        for session in process["sessions"]:
+            key = json.dumps({name: session.get(name) for name in _SAME}, sort_keys=True)
+            groups.setdefault(key, []).append((number, session))
     merged = [_merge(rows) for rows in groups.values()]
     used = [it for it in merged if it.calls or it.counts["opened"]]
     used.sort(key=lambda it: -it.total_ns)
-    for it, name in zip(used, distinct_names([it.name for it in used]), strict=True):
-        it.name = name
+    for session, name in zip(used, distinct_names([it.name for it in used]), strict=True):
+        session.name = name
     keys = {
-        (number, it["number"]): session
+        (number, record["number"]): session
         for session, rows in zip(merged, groups.values(), strict=True)
-        for number, it in rows
+        for number, record in rows
     }
     for number, process in enumerate(processes):
-        for it in process["sessions"]:
-            links = keys[number, it["number"]].links
-            for source, output, name, count in it["links"]:
+        for record in process["sessions"]:
+            links = keys[number, record["number"]].links
+            for source, output, name, count in record["links"]:
                 if (number, source) in keys:
                     link = keys[number, source].name, output, name
                     links[link] = links.get(link, 0) + count
@@ -201,24 +204,24 @@ def _merge(rows: Sequence[tuple[int, Data]]) -> WatchedSession:
     inputs: dict[str, WatchedInput] = {}
     outputs: dict[str, Data] = {}
     binding: Data = {}
-    for it in sessions:
-        for place, count in it["histogram"]:
-            histogram[place] = histogram.get(place, 0) + count
-        for signature in it["signatures"]:
+    for session in sessions:
+        for bucket, count in session["histogram"]:
+            histogram[bucket] = histogram.get(bucket, 0) + count
+        for signature in session["signatures"]:
             _add_signature(signatures, signature)
-        for name, about in it["inputs"].items():
+        for name, about in session["inputs"].items():
             known = inputs.setdefault(name, WatchedInput(name))
             for key in ("same", "changed", "copies_ns"):
                 setattr(known, key, getattr(known, key) + about[key])
-        for name, about in it["outputs"].items():
+        for name, about in session["outputs"].items():
             seen = outputs.setdefault(name, dict.fromkeys(about, 0))
             for key, value in about.items():
                 seen[key] += value
-        for key, value in it["binding"].items():
+        for key, value in session["binding"].items():
             binding[key] = binding.get(key, 0) + value if isinstance(value, int) else value
     opened: dict[int, int] = {}
-    for number, it in rows:
-        opened[number] = opened.get(number, 0) + it["opened"]
+    for number, session in rows:
+        opened[number] = opened.get(number, 0) + session["opened"]
     return WatchedSession(
         name=session_name(first),
         about={key: first[key] for key in _SAME if key in first},
@@ -263,9 +266,11 @@ class CopyHabit(NamedTuple):
 def copy_habits(session: WatchedSession) -> Iterator[CopyHabit]:
     if session.is_on_cpu or session.counts["looked"] < ENOUGH:
         return
-    for it in session.inputs:
-        if it.same >= 3 and not it.changed and (size := session.size_of(it.name)):
-            yield CopyHabit("constant-input", size, size, {"input": it.name}, [(session.name, {"resident": [it.name]})])
+    for fed in session.inputs:
+        if fed.same >= 3 and not fed.changed and (size := session.size_of(fed.name)):
+            yield CopyHabit(
+                "constant-input", size, size, {"input": fed.name}, [(session.name, {"resident": [fed.name]})]
+            )
     for (source, output, name), count in session.links.items():
         if count >= _OFTEN * session.looked_changes(name) and (size := session.size_of(name)):
             words = {"input": name, "output": output, "source": source}

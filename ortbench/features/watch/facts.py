@@ -74,19 +74,19 @@ def _opening(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
 
 def _host_copies(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
     """Of inputs that are not as ONNX Runtime takes them; what a copy takes was measured in the calls that were looked at."""
-    for it in session.inputs:
+    for about in session.inputs:
         rows = [
             (signature["n"], row)
             for signature in session.signatures
             for row in signature["inputs"]
-            if row[0] == it.name and not row[5]
+            if row[0] == about.name and not row[5]
         ]
         count = sum(n for n, _ in rows)
-        if it.copies_ns and count:
+        if about.copies_ns and count:
             verdict = "not-contiguous" if rows[0][1][1] == "array" else "no-array"
             size = sum(n * row[4] for n, row in rows) / count
-            cost = ns(median(it.copies_ns) * count, derived=True)
-            yield _habit(program, session, verdict, cost, input=it.name, calls=count, size=bytes_of(size))
+            cost = ns(median(about.copies_ns) * count, derived=True)
+            yield _habit(program, session, verdict, cost, input=about.name, calls=count, size=bytes_of(size))
 
 
 def _device_copies(program: Watched, session: WatchedSession) -> Iterator[_Habit]:

@@ -46,13 +46,13 @@ def nothing_seen(program: Watched) -> str:
 def build(program: Watched, facts: Sequence[Fact], folder: str, code_line: str = "") -> model.Report:
     """The report: a heading, a row a session, findings, the command that writes the program of a change."""
     notes = [
-        model.Note(f"the recorder failed and stopped: {it}", "!", model.BAD)
-        for it in sorted({it["fault"] for it in program.processes} - {""})
+        model.Note(f"the recorder failed and stopped: {fault}", "!", model.BAD)
+        for fault in sorted({it["fault"] for it in program.processes} - {""})
     ]
     again = [
-        (it.name, found["failed"])
-        for it in program.sessions
-        for key, found in it.replay.items()
+        (session.name, found["failed"])
+        for session in program.sessions
+        for key, found in session.replay.items()
         if "failed" in found and key != json.dumps(ZERO_COPY)
     ]
     failed = {f"{name} could not be measured again: {why}" for name, why in again}
@@ -117,8 +117,8 @@ def live_line(processes: Sequence[Data], spent_ns: int) -> str:
     """The sessions with the most time so far, as wide as most terminals are; empty where there was no call."""
     sessions = [it for it in merge_sessions(processes) if it.calls]
     parts = [
-        f"{it.name} {units.count(it.calls, 'call')}, {units.duration(it.percentile(0.5) or 0)}, {units.share(it.total_ns / spent_ns)}"
-        for it in sessions[:2]
+        f"{session.name} {units.count(session.calls, 'call')}, {units.duration(session.percentile(0.5) or 0)}, {units.share(session.total_ns / spent_ns)}"
+        for session in sessions[:2]
     ]
     return f"{units.seconds(spent_ns)}: {'; '.join(parts)}"[:78] if parts else ""
 
@@ -132,7 +132,7 @@ def program_trace(program: Watched, calls: Sequence[Sequence[int]], created: str
     `calls`: of each process, as the recorder kept them. Of too many every so manyth is shown."""
     from ortbench.features.trace.report import TraceProcess, join_processes
 
-    rows = [[it[place : place + TRACED] for place in range(0, len(it), TRACED)] for it in calls]
+    rows = [[it[start : start + TRACED] for start in range(0, len(it), TRACED)] for it in calls]
     step = max((1 << len(it) // MOST_TRACED for it in rows), default=1)
     while sum(len(it) // step for it in rows) > _MOST_CALLS:
         step *= 2

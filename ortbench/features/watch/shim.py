@@ -138,18 +138,18 @@ class _Session:
         }
 
 
-def _guarded(function: Any) -> Any:
+def _guard(function: Any) -> Any:
     """A fault ends the recording."""
 
     @functools.wraps(function)
-    def guarded(*arguments: Any) -> Any:
+    def call_guarded(*arguments: Any) -> Any:
         try:
             return function(*arguments)
         except Exception as error:
             _s.fault = _s.fault or f"{type(error).__name__}: {error}"
             return None
 
-    return guarded
+    return call_guarded
 
 
 # What an input is
@@ -198,7 +198,7 @@ def _checksum(value: Any) -> Any:
 # Calls
 
 
-@_guarded
+@_guard
 def _enter(session: Any, inputs: Any, key_of: Any, describe: Any, values: Any) -> Any:
     """Before a call: what it is recorded under; None where the recorder has failed."""
     if _s.fault:
@@ -229,14 +229,14 @@ def _enter(session: Any, inputs: Any, key_of: Any, describe: Any, values: Any) -
     return found
 
 
-@_guarded
+@_guard
 def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, names: Any) -> Any:
     """After a call that came to its end, whose outputs are a list, or None."""
     if session.range is not None:
         _s.domain.pop_range()
     took = end - start
     width = took.bit_length()
-    place = (width << 5) | ((took >> (width - 6)) & 31 if width > 6 else took & 31)
+    bucket = (width << 5) | ((took >> (width - 6)) & 31 if width > 6 else took & 31)
     with _s.lock:
         _s.active -= 1
         session.active -= 1
@@ -246,7 +246,7 @@ def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, nam
                 _s.busy_ns += end - _s.busy_from
         session.calls += 1
         session.total_ns += took
-        session.histogram[place] = session.histogram.get(place, 0) + 1
+        session.histogram[bucket] = session.histogram.get(bucket, 0) + 1
         if session.last_end and start > session.last_end:
             session.gaps += 1
             session.gap_ns += start - session.last_end
@@ -278,7 +278,7 @@ def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, nam
         _begin_gap(session, end)
 
 
-@_guarded
+@_guard
 def _give_up(session: Any) -> Any:
     """After a call that raised."""
     if session.range is not None:
@@ -407,11 +407,11 @@ def _is_gone(about: Any, gone: Any) -> None:
     if _clock() - _s.returned_ns > _SOON_NS or not any(it() is not None for it in _s.watched if it is not gone):
         return
     frame = sys._getframe(1)
-    code, place = frame.f_code.co_code, frame.f_lasti
-    name = opcode.opname[code[place]]
+    code, offset = frame.f_code.co_code, frame.f_lasti
+    name = opcode.opname[code[offset]]
     operations = getattr(opcode, "_nb_ops", ())  # of BINARY_OP, which subscripts too from Python 3.14 on
-    if name == "BINARY_OP" and code[place + 1] < len(operations):
-        name = operations[code[place + 1]][0]
+    if name == "BINARY_OP" and code[offset + 1] < len(operations):
+        name = operations[code[offset + 1]][0]
     about["unread"] += name in ("BINARY_SUBSCR", "BINARY_SLICE", "NB_SUBSCR")
 
 
@@ -426,7 +426,7 @@ def _around_open(original: Any) -> Any:
         took = _clock() - start
         if _s.file and not _s.fault:
             given = {**dict(zip(("sess_options", "providers", "provider_options"), more)), **named}  # noqa: B905 - of Python 3.10
-            _opened(self, path_or_bytes, given, start, took, _thread_clocks() - before)
+            _note_session(self, path_or_bytes, given, start, took, _thread_clocks() - before)
 
     return __init__
 
@@ -449,8 +449,8 @@ def _thread_clocks() -> Any:
         return set()
 
 
-@_guarded
-def _opened(session: Any, model: Any, given: Any, start: int, took: int, clocks: Any) -> Any:
+@_guard
+def _note_session(session: Any, model: Any, given: Any, start: int, took: int, clocks: Any) -> Any:
     """Note a session that was opened; `took` 0: before the recording."""
     given_options = given.get("sess_options")
     options, asked, got = session.get_session_options(), given.get("providers") or (), session.get_providers()
@@ -506,24 +506,24 @@ def _opened(session: Any, model: Any, given: Any, start: int, took: int, clocks:
     return found
 
 
-def _adopted(session: Any) -> Any:
+def _session_of(session: Any) -> Any:
     """What is recorded of a session; of one that was there before the recording from now on."""
     found = session.__dict__.get(_OWN)
     if found is None:
-        return _opened(session, getattr(session, "_model_path", None) or "", {}, 0, 0, set())
+        return _note_session(session, getattr(session, "_model_path", None) or "", {}, 0, 0, set())
     return found
 
 
 def _around_run(original: Any) -> Any:
     @functools.wraps(original)
     def run(self: Any, output_names: Any, *more: Any, **named: Any) -> Any:
-        session = self.__dict__.get(_OWN) or (_s.file and _adopted(self))
+        session = self.__dict__.get(_OWN) or (_s.file and _session_of(self))
         feed = more[0] if more else named.get("input_feed") or named.get("input_dict_ort_values")
         if not session or not _s.file or (type(feed) is not dict and not isinstance(feed, Mapping)):
             return original(self, output_names, *more, **named)
         entered = _enter(session, feed, _key, lambda: _describe(feed.items()), feed.items)
         names = output_names or session.about["output_names"]
-        outputs = _timed(original, (self, output_names, *more), named, session, entered, names)
+        outputs = _time_call(original, (self, output_names, *more), named, session, entered, names)
         if _s.watched:
             _s.returned_ns = _clock()
         return outputs
@@ -534,7 +534,7 @@ def _around_run(original: Any) -> Any:
 def _around_binding_run(original: Any) -> Any:
     @functools.wraps(original)
     def run_with_iobinding(self: Any, iobinding: Any, run_options: Any = None) -> None:
-        session = self.__dict__.get(_OWN) or (_s.file and _adopted(self))
+        session = self.__dict__.get(_OWN) or (_s.file and _session_of(self))
         if not session or not _s.file:
             original(self, iobinding, run_options)
             return
@@ -544,13 +544,13 @@ def _around_binding_run(original: Any) -> Any:
         values = lambda: bound.get("values", {}).items()  # noqa: E731
         entered = _enter(session, inputs, lambda it: ("bound", *it.items()), rows, values)
         read = functools.partial(_bound_outputs, iobinding, entered)
-        _timed(original, (self, iobinding, run_options), {}, session, entered, [*bound.get("outputs", ())], read)
+        _time_call(original, (self, iobinding, run_options), {}, session, entered, [*bound.get("outputs", ())], read)
         _note_binding(session, bound)
 
     return run_with_iobinding
 
 
-@_guarded
+@_guard
 def _bound_outputs(binding: Any, signature: Any) -> Any:
     """The outputs of a call that is looked at, or the first of its kind; empty what is not on the host."""
     if not _s.to_look and signature["n"]:
@@ -558,7 +558,7 @@ def _bound_outputs(binding: Any, signature: Any) -> Any:
     return [it.numpy() if it.is_tensor() and it.device_name() == "cpu" else None for it in binding.get_outputs()]
 
 
-def _timed(
+def _time_call(
     original: Any, arguments: Any, named: Any, session: Any, signature: Any, names: Any, read: Any = None
 ) -> Any:
     """Call it, and record the call under what `_enter` gave; None where that failed."""
@@ -575,7 +575,7 @@ def _timed(
     return outputs
 
 
-@_guarded
+@_guard
 def _note_binding(session: Any, bound: Any) -> Any:
     counts = session.binding
     counts["calls"] = counts.get("calls", 0) + 1
@@ -604,14 +604,14 @@ def _around_bind(original: Any, way: Any, where: Any) -> Any:
     def bind(self: Any, name: str, *arguments: Any, **named: Any) -> Any:
         returned = original(self, name, *arguments, **named)
         if _s.file and not _s.fault:
-            _bound(self, way, name, where, arguments, named)
+            _note_bound(self, way, name, where, arguments, named)
         return returned
 
     return bind
 
 
-@_guarded
-def _bound(binding: Any, way: Any, name: str, where: Any, arguments: Any, named: Any) -> Any:
+@_guard
+def _note_bound(binding: Any, way: Any, name: str, where: Any, arguments: Any, named: Any) -> Any:
     bound = binding.__dict__.setdefault(_OWN, {"inputs": {}, "outputs": {}, "binds": 0, "values": {}})
     memory, value = where(arguments, named)
     bound["binds"] += 1
@@ -638,18 +638,18 @@ def _around_copy_back(original: Any) -> Any:
     return copy_outputs_to_cpu
 
 
-@_guarded
+@_guard
 def _copied_back(binding: Any, outputs: Any, took: int) -> Any:
     bound = binding.__dict__.get(_OWN, {})
     if (session := bound.get("session")) is not None:
         rows = [*zip(bound["outputs"].items(), outputs)]  # noqa: B905 - of Python 3.10
         sizes = sum(
-            getattr(it, "nbytes", 0) for (_, memory), it in rows if memory != "cpu"
+            getattr(value, "nbytes", 0) for (_, memory), value in rows if memory != "cpu"
         )  # the others a call has copied
-        for name, value in (("copies", 1), ("copy_ns", took), ("copied_bytes", sizes)):
-            session.binding[name] = session.binding.get(name, 0) + value
-        for (name, _), it in rows * bool(_s.to_look):
-            if (checksum := _checksum(it)) is not None:
+        for count, number in (("copies", 1), ("copy_ns", took), ("copied_bytes", sizes)):
+            session.binding[count] = session.binding.get(count, 0) + number
+        for (name, _), value in rows * bool(_s.to_look):
+            if (checksum := _checksum(value)) is not None:
                 _s.outputs[checksum[:2]] = session.number, name
 
 
@@ -700,13 +700,13 @@ class _Finder(importlib.abc.MetaPathFinder):
 
             def exec_module(module: Any) -> None:
                 load(module)
-                _guarded(_loaded)(module)
+                _guard(_wrap_loaded)(module)
 
             vars(spec.loader)["exec_module"] = exec_module
         return spec
 
 
-def _loaded(module: Any) -> None:
+def _wrap_loaded(module: Any) -> None:
     if os.environ.get("NVTX_INJECTION64_PATH"):
         with suppress(ImportError):  # without the package there are no ranges
             import nvtx
@@ -759,7 +759,7 @@ def _keep_writing() -> None:
         known = _s.busy_ns, _s.active, len(_s.sessions), _s.fault
         if known != before:
             before = known
-            _guarded(_write)()
+            _guard(_write)()
 
 
 def _begin_writing() -> None:
@@ -777,10 +777,10 @@ def _after_fork() -> None:
     _s.lock, _s.writing = threading.RLock(), threading.RLock()
     _s.thread, _s.ended = None, threading.Event()
     _begin(os.path.dirname(_s.file))
-    for it in _s.sessions.values():
-        it.clocks = []
+    for session in _s.sessions.values():
+        session.clocks = []
     if _s.sessions:
-        _guarded(_begin_writing)()
+        _guard(_begin_writing)()
 
 
 def _begin(folder: str) -> None:
@@ -789,10 +789,10 @@ def _begin(folder: str) -> None:
     _s.active = _s.busy_ns = _s.traced = _s.calls = 0
     _s.trace = array.array("Q") if os.environ.get(TRACE) else None
     _s.to_keep, _s.watched, _s.to_look, _s.next_look_ns = [], [], _FIRST, 0
-    for it in _s.sessions.values():
-        clocks = it.clocks
-        it.__init__(it.about, it.number)
-        it.clocks = clocks
+    for session in _s.sessions.values():
+        clocks = session.clocks
+        session.__init__(session.about, session.number)
+        session.clocks = clocks
 
 
 def start(folder: str, keep_bytes: int) -> None:
@@ -803,17 +803,17 @@ def start(folder: str, keep_bytes: int) -> None:
         sys.meta_path.insert(0, _Finder())
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_after_fork)
-        atexit.register(_guarded(_write))
+        atexit.register(_guard(_write))
         leave = os._exit
 
         @functools.wraps(leave)
         def _exit(status: Any) -> Any:
-            _guarded(_write)()  # children of multiprocessing end so
+            _guard(_write)()  # children of multiprocessing end so
             leave(status)
 
         os._exit = _exit
     if _TARGET in sys.modules:
-        _loaded(sys.modules[_TARGET])
+        _wrap_loaded(sys.modules[_TARGET])
 
 
 def is_recording() -> bool:
@@ -822,7 +822,7 @@ def is_recording() -> bool:
 
 def stop() -> None:
     """Record no longer."""
-    _guarded(_write)()
+    _guard(_write)()
     _s.file, _s.thread = "", None
     _s.ended.set()
 

@@ -106,10 +106,10 @@ def _measure(
     while len(rounds) < _ROUNDS and (len(rounds) < FEWEST or time.perf_counter_ns() < until_ns):
         left_ns = (until_ns - time.perf_counter_ns()) / (_ROUNDS - len(rounds)) / len(calls) - calm_s * 1e9
         block: list[tuple[float, float]] = [(0.0, 0.0)] * len(calls)
-        for place in range(len(calls)):
+        for turn in range(len(calls)):
             if is_limited and len(rounds) < FEWEST and time.perf_counter_ns() > until_ns:
                 return []
-            number = (place + len(rounds)) % len(calls)
+            number = (turn + len(rounds)) % len(calls)
             if calm_s:
                 time.sleep(calm_s)
             count = max(1, min(1000, int(left_ns / (took[number] + paced_ns))))

@@ -28,7 +28,7 @@ def problem(session: WatchedSession) -> str:
     if not session.path:
         return "its model was given as bytes, and was not kept"
     if not kept_inputs(session) and any(
-        it[1] not in ("array", "list", "tuple") for it in main_signature(session)["inputs"]
+        row[1] not in ("array", "list", "tuple") for row in main_signature(session)["inputs"]
     ):
         return "the program calls it with OrtValues, and they were not kept"
     return ""
@@ -99,8 +99,8 @@ def _least_ns(session: WatchedSession, changes: Sequence[Change]) -> float:
 def _savings(rounds: Sequence[Sequence[Sequence[float]]], column: int) -> dict[str, Any]:
     """What calls of a column take less than those of the first, in wall and CPU time, with 95 % intervals."""
     values: dict[str, Any] = {"call_ns": median(it[0][0] for it in rounds)}
-    for place, name in enumerate(("ns", "cpu_ns")):
-        differences = [it[0][place] - it[column][place] for it in rounds]
+    for part, name in enumerate(("ns", "cpu_ns")):
+        differences = [it[0][part] - it[column][part] for it in rounds]
         middle = median(differences)
         values[name] = [middle, *(sign_test_interval(differences) or (min(differences), max(differences)))]
     return values

@@ -51,18 +51,18 @@ def watch(
 ) -> int:
     """Run a program and report what ONNX Runtime costs in it; the program's exit code, or 128 and the signal that ended it."""
     check_wanted(wanted)
-    with temporary_folder() as place:
-        records = Path(place) / "records"
+    with temporary_folder() as temporary:
+        records = Path(temporary) / "records"
         records.mkdir()
-        (Path(place) / "shim").mkdir()
-        shutil.copyfile(shim.__file__, Path(place) / "shim" / "sitecustomize.py")
+        (Path(temporary) / "shim").mkdir()
+        shutil.copyfile(shim.__file__, Path(temporary) / "shim" / "sitecustomize.py")
         began, throttled = time.perf_counter_ns(), throttled_ns()
         ended = threading.Event()
         live = threading.Thread(target=_show_live, args=(records, ended))
         if sys.stderr.isatty() and not wanted.quiet:
             live.start()
         try:
-            environment = _environment(Path(place) / "shim", records, keep_bytes, bool(wanted.files))
+            environment = _environment(Path(temporary) / "shim", records, keep_bytes, bool(wanted.files))
             code, cpu_ns = _run(command, environment, duration_s)
         finally:
             ended.set()
@@ -167,9 +167,9 @@ def replay_sessions(
     return line
 
 
-def _keep(file: Path, place: Path) -> Path | None:
+def _keep(file: Path, target: Path) -> Path | None:
     """Move a file that the recorder wrote, with its mode."""
-    return Path(shutil.move(file, place)) if file.exists() else None
+    return Path(shutil.move(file, target)) if file.exists() else None
 
 
 def _name_of(command: Sequence[str]) -> str:
