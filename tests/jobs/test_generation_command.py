@@ -78,7 +78,7 @@ def test_times_to_tokens_are_exact(honesty: Honesty, library: Path, tmp_path: Pa
         assert case.value("sequence_tokens_per_s") is None
 
 
-@pytest.mark.parametrize("honesty", HONESTY)
+@pytest.mark.parametrize("honesty", ["sync", "async-wait"])
 def test_a_cache_that_is_filled_before_is_copied_in_each_step_and_exact(
     honesty: Honesty, library: Path, tmp_path: Path
 ) -> None:
