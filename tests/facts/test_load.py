@@ -71,18 +71,6 @@ def test_a_knee_that_noise_may_have_made_is_none(second: float, verdicts: list[s
     assert [verdict for code, verdict, _ in keys(result) if code == "knee"] == verdicts
 
 
-@pytest.mark.parametrize(
-    ("wobble", "verdict"),
-    [((1, 1, 1.02, 1.02, 0.99, 0.99, 1, 1), "flat"), ((1, 1, 1.1, 1.1, 0.95, 0.95, 1, 1), "open")],
-)
-def test_a_knee_that_intervals_leave_open_is_none(wobble: tuple[float, ...], verdict: str) -> None:
-    blocks = level_blocks(102, latency(10.0), wobble=wobble)
-    levels = [closed(CPU, 1, 100, 10.0), closed(CPU, 2, 102, 10.0, blocks=blocks)]
-    for it in levels:
-        it.processes = [0, 2, 4, 6]
-    assert fact(load_result(*levels), "knee").verdict == verdict
-
-
 # Of a load in one process of a text detector on a busy machine, in which a waiting round made two clients slower than one.
 ONE, TWO = [260.6, 264.4, 139.2, 180.0, 179.5], [233.8, 174.4, 40.1, 233.1, 207.9]
 
@@ -197,15 +185,6 @@ def test_clients_with_which_an_slo_is_met() -> None:
         "with 4 and 8 clients",
         "with 4 clients",
     )
-
-
-def test_a_violated_slo_names_its_load_point_once() -> None:
-    levels = [closed(CPU, count, 100.0, 5.0 * count) for count in (1, 2)]
-    (found,) = (it for it in facts(load_result(levels[0], slo={"p50": 1 * MS})) if it.code == "slo")
-    assert sentence(found) == "cpu-tensors violates p50 ≤ 1 ms with 1 client: p50 5.00 ms."
-    (found,) = (it for it in facts(load_result(*levels, slo={"p50": 1 * MS})) if it.code == "slo")
-    assert sentence(found).count("with 1 client") == 1
-    assert values(found)["p50_limit"] == MS
 
 
 def test_an_slo_met_by_tensors_on_the_device_is_met_on_their_condition() -> None:
