@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,64 +78,6 @@ def genai_config(
         },
         "search": {"past_present_share_buffer": shared, "max_length": context},
     }
-
-
-# Tiny decoders of onnxruntime-genai's own tests, which are fetched when they are tested.
-GENAI_MODELS = (
-    "https://raw.githubusercontent.com/microsoft/onnxruntime-genai/a0c04eb1313b886c963e415bbd974748cb89a4eb/test/models"
-)
-FROM = "ORTBENCH_TESTS_GENAI_MODELS"  # names another place of the same: a URL, or a folder
-_TIMEOUT_S = 20
-
-
-def fetched(name: str, folder: Path) -> Path:
-    """The folder of a decoder with its file and its configuration. Raises `OSError`: it cannot be fetched."""
-    folder.mkdir()
-    place = os.environ.get(FROM, GENAI_MODELS)
-    place = place if "://" in place else Path(place).absolute().as_uri()
-    files = ["genai_config.json"]
-    for file in files:
-        with urllib.request.urlopen(f"{place}/{name}/{file}", timeout=_TIMEOUT_S) as source:
-            (folder / file).write_bytes(source.read())
-        if file == files[0]:
-            files.append(json.loads((folder / file).read_text())["model"]["decoder"]["filename"])
-    return folder
-
-
-_TYPES = {"int64": np.int64, "int32": np.int32, "float": np.float32, "float16": np.float16}
-
-
-def plain_by_names(path: str, prompt: Array, count: int) -> Plain:
-    """The same as `plain` of any decoder whose states are called past… and present…, by what the session says of its inputs."""
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    ins, outs = {it.name: it for it in session.get_inputs()}, [it.name for it in session.get_outputs()]
-    present = {name: name.replace("past_key_values", "present").replace("past", "present") for name in ins}
-    types = {name: _TYPES[it.type.removeprefix("tensor(").removesuffix(")")] for name, it in ins.items()}
-    batch = len(prompt)
-    cache = {
-        name: np.zeros(
-            [dim if isinstance(dim, int) else batch if "batch" in str(dim) else 0 for dim in ins[name].shape],
-            types[name],
-        )
-        for name in ins
-        if "past" in name and present[name] in outs
-    }
-    ids, past, logits, tokens = prompt, 0, [], []
-    for _ in range(count):
-        total = past + ids.shape[1]
-        feeds = {**cache, "input_ids": ids.astype(types["input_ids"])}
-        for name in ins.keys() - feeds.keys():
-            if "mask" in name:
-                feeds[name] = np.ones((batch, total), types[name])
-            elif "position" in name:
-                shape = (*[3] * (len(ins[name].shape) - 2), *ids.shape)
-                feeds[name] = np.broadcast_to(np.arange(past, total, dtype=types[name]), shape)
-        found = dict(zip(outs, session.run(None, feeds), strict=True))
-        cache = {name: found[present[name]] for name in cache}
-        logits.append(found["logits"])
-        tokens.append(found["logits"].reshape(batch, -1, found["logits"].shape[-1])[:, -1].argmax(-1))
-        ids, past = tokens[-1][:, None], total
-    return Plain(logits, np.stack(tokens, 1), cache)
 
 
 class Plain(NamedTuple):
