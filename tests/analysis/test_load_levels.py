@@ -93,7 +93,8 @@ def test_a_closed_level() -> None:
     assert found.metrics["throughput"].ci95 == pytest.approx((500, 500))
     assert there(found.stats("latency")) == summarise([4 * MS] * 72)
     assert (found.value("cpu_cores"), found.value("gil_wait")) == (1.5, 0.3)
-    assert {it["cpu_time"] for it in there(found.load_blocks)} == {round(30 * MS / bursts[0].inferences)}
+    costs = {(it["cpu_time"], it["cpu_cores"]) for it in there(found.load_blocks)}
+    assert costs == {(round(30 * MS / bursts[0].inferences), 1.5)}
     assert found.value("fairness") == pytest.approx(1, abs=0.01)  # 10 runs of one and 9 of the other in a block
     assert (found.status, found.reason, found.checks) == ("ok", None, {"outputs": {"verdict": "passed"}})
     assert (found.point, found.value("sm_clock")) == ({"concurrency": 2}, 600)
