@@ -212,9 +212,9 @@ def read(path: str | PathLike[str]) -> Result:
     Raises:
         BadInput: it cannot be read, or is no result that this version knows.
     """
-    from ortbench.jobs.compare import result_file
+    from ortbench.jobs.compare import one_result_file
 
-    file = result_file(Path(path))
+    file = one_result_file(Path(path))
     result = files.load(file)
     read_samples = part_of(result.kind, "analysis", "read_samples", lambda _: None)
     return Result.wrap(result, file.parent, read_samples(file.parent))

@@ -185,6 +185,8 @@ def test_stored_results_are_compared_and_gated_by_their_paths(tmp_path: Path) ->
         gate(tmp_path / "1", model="m.onnx", max_cpu_nodes=0)
     with pytest.raises(ortbench.BadInput, match="cannot read"):
         ortbench.read(tmp_path / "2")
+    with pytest.raises(ortbench.BadInput, match=r"has 2 results in folders of its own: name one, such as .*0$"):
+        gate(tmp_path / "0", baseline=str(tmp_path))
 
 
 def test_a_verdict() -> None:

@@ -42,7 +42,7 @@ from ortbench.features.gate.gates.checks import (
 )
 from ortbench.features.gate.plan import Limits, candidate_of, limits_of, live
 from ortbench.features.gate.report import build_gate, gate_screen, verdict_report
-from ortbench.jobs.compare import result_file
+from ortbench.jobs.compare import one_result_file
 from ortbench.jobs.publishing import check_wanted, publish
 from ortbench.jobs.run import ForecastLine, MakeFolder, folder_maker, measure, observer_for, result_saver
 from ortbench.model.kinds import kind_of
@@ -332,8 +332,10 @@ def _differences(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list
 def check_stored_result(result: Path, asked: AskedGate, wanted: OutputOptions) -> int:
     """Hold a result file against its limits and that of an earlier run, show the verdict; the exit code."""
     check_wanted(wanted)
-    stored = None if asked.baseline is None else load(result_file(asked.baseline))
-    return _conclude(gate_stored(load(result_file(result)), stored, asked.limits, asked.force, bool(asked.why)), wanted)
+    stored = None if asked.baseline is None else load(one_result_file(asked.baseline))
+    return _conclude(
+        gate_stored(load(one_result_file(result)), stored, asked.limits, asked.force, bool(asked.why)), wanted
+    )
 
 
 def measure_until_decided(asked: AskedGate, wanted: OutputOptions) -> int:
