@@ -58,13 +58,19 @@ _SENTENCES: dict[str, Finding] = {
     "ep-without-gpu": Finding(KNOW, "{ep} does not load: " + NO_GPU),
     "ep-names": Finding(KNOW, "{message}"),
     "no-driver": Finding(BAD, "there is an NVIDIA GPU without a working driver: install the driver, or give the container access to the GPU", "nvidia-smi"),
-    "driver": Finding(GOOD, "NVIDIA's driver {driver}{cuda}{built}"),
-    "old-driver": Finding(BAD, "NVIDIA's driver {driver}{cuda}: too old for this ONNX Runtime, which was built for CUDA {built}; install a newer one{least}", "{command}"),
+    "driver": Finding(GOOD, "NVIDIA's driver {driver}"),
+    "driver-cuda": Finding(GOOD, "NVIDIA's driver {driver}, for CUDA up to {cuda}"),
+    "driver-serves": Finding(GOOD, "NVIDIA's driver {driver}, for CUDA up to {cuda}; this ONNX Runtime was built for CUDA {built}"),
+    "old-driver": Finding(BAD, "NVIDIA's driver {driver}, for CUDA up to {cuda}: too old for this ONNX Runtime, which was built for CUDA {built}; install a newer one"),
+    "old-driver-least": Finding(BAD, "NVIDIA's driver {driver}, for CUDA up to {cuda}: too old for this ONNX Runtime, which was built for CUDA {built}; install a newer one (CUDA {needs}: {least} or newer)", "apt install nvidia-driver-{least}"),
     "no-cuda": Finding(KNOW, "this ONNX Runtime was built without CUDA, so it does not use the NVIDIA GPU", f"pip uninstall -y onnxruntime && {_CUDA}"),
     "cuda-version": Finding(GOOD, "{what} {version} is loaded"),
-    "missing-to-load": Finding(BAD, "the CUDA EP does not load without {names}: not found{others}", _CUDA),
-    "missing-later": Finding(KNOW, "some operators need {names}: not found{others}", _CUDA),
-    "several-files": Finding(KNOW, "{name} is there {count} times, in {places}; {taken}"),
+    "missing-to-load": Finding(BAD, "the CUDA EP does not load without {names}: not found", _CUDA),
+    "missing-to-load-others": Finding(BAD, "the CUDA EP does not load without {names}: not found; other versions do not help: {others}", _CUDA),
+    "missing-later": Finding(KNOW, "some operators need {names}: not found", _CUDA),
+    "missing-later-others": Finding(KNOW, "some operators need {names}: not found; other versions do not help: {others}", _CUDA),
+    "several-files": Finding(KNOW, "{name} is there {count} times, in {places}; the first on the search path is taken"),
+    "several-files-loaded": Finding(KNOW, "{name} is there {count} times, in {places}; {loaded} is the one loaded"),
     "library": Finding(GOOD, "{name}: {place}"),
     "gpu-silent": Finding(BAD, "GPU {gpu} does not answer: {error}", "nvidia-smi"),
     "gpu": Finding(GOOD, "GPU {gpu}: {name}"),
@@ -97,6 +103,7 @@ _SENTENCES: dict[str, Finding] = {
     "noise-fails": Finding(BAD, "a small model does not run on the CPU: {problem}"),
     "noise-unknown": Finding(BAD, "in {seconds:g} s there were too few blocks to tell: this machine is very slow or busy"),
     "noise": Finding(GOOD, "two identical measurements of a small model, of {seconds:g} s each, differ by {apart}: a process of {run:g} s per mode cannot tell differences below about {seen}"),
+    "noise-coarse": Finding(BAD, "two identical measurements of a small model, of {seconds:g} s each, differ by {apart}: a process of {run:g} s per mode cannot tell differences below about {seen}; measure when nothing else runs", WHO),
 }
 # fmt: on
 
@@ -177,17 +184,13 @@ def _driver(nvidia: Nvidia, built: Cuda | None) -> Finding:
     if nvidia["driver"] is None:
         return _finding("no-driver")
     driver, takes = nvidia["driver"], nvidia["cuda"]
-    upto = f", for CUDA up to {takes}" if takes else ""
     needs = None if built is None else re.match(r"\d+", built["built_for"])
     if built is None or takes is None or needs is None:
-        return _finding("driver", driver=driver, cuda=upto, built="")
-    if int(takes.partition(".")[0]) >= int(needs[0]):
-        of = f"; this ONNX Runtime was built for CUDA {built['built_for']}"
-        return _finding("driver", driver=driver, cuda=upto, built=of)
-    least, command = "", ""
-    if oldest := _DRIVERS.get(int(needs[0])):
-        least, command = f" (CUDA {needs[0]}: {oldest} or newer)", f"apt install nvidia-driver-{oldest}"
-    return _finding("old-driver", driver=driver, cuda=upto, built=built["built_for"], least=least, command=command)
+        return _finding("driver-cuda" if takes else "driver", driver=driver, cuda=takes)
+    least = _DRIVERS.get(int(needs[0]))
+    is_old = int(takes.partition(".")[0]) < int(needs[0])
+    code = "driver-serves" if not is_old else "old-driver-least" if least else "old-driver"
+    return _finding(code, driver=driver, cuda=takes, built=built["built_for"], needs=needs[0], least=least)
 
 
 def _libraries(built: Cuda) -> Iterator[Finding]:
@@ -199,13 +202,13 @@ def _libraries(built: Cuda) -> Iterator[Finding]:
     for code, is_to_load in (("missing-to-load", True), ("missing-later", False)):
         if absent := [it for it in missing if it["name"].startswith(_TO_LOAD) == is_to_load]:
             paths = [path for it in absent for path in it["others"]]
-            others = f"; other versions do not help: {', '.join(paths)}" if paths else ""
-            yield _finding(code, names=join_words([it["name"] for it in absent]), others=others)
+            names = join_words([it["name"] for it in absent])
+            yield _finding(f"{code}-others" if paths else code, names=names, others=", ".join(paths))
     for library in built["libraries"]:
         name, paths, loaded = library["name"], library["found"], library["loaded"]
         if len(paths) > 1:
-            taken = f"{loaded} is the one loaded" if loaded else "the first on the search path is taken"
-            yield _finding("several-files", name=name, count=len(paths), places=join_words(paths), taken=taken)
+            code = "several-files-loaded" if loaded else "several-files"
+            yield _finding(code, name=name, count=len(paths), places=join_words(paths), loaded=loaded)
         elif loaded or paths:
             yield _finding("library", name=name, place=loaded or paths[0])
 
@@ -311,10 +314,9 @@ def _noise(found: Noise) -> Finding:
     if (seen := visible(found)) is None:
         return _finding("noise-unknown", seconds=found["seconds"])
     apart = units.share(abs(found["ratio"] - 1), 1)
-    finding = _finding("noise", seconds=found["seconds"], apart=apart, run=_RUN_S, seen=units.share(seen, 1))
-    if seen <= _COARSE:
-        return finding._replace(verdict=GOOD if seen <= _SAME else KNOW)
-    return Finding(BAD, f"{finding.text}; measure when nothing else runs", WHO)
+    code = "noise" if seen <= _COARSE else "noise-coarse"
+    finding = _finding(code, seconds=found["seconds"], apart=apart, run=_RUN_S, seen=units.share(seen, 1))
+    return finding._replace(verdict=KNOW) if _SAME < seen <= _COARSE else finding
 
 
 def visible(found: Noise) -> float | None:
