@@ -200,8 +200,7 @@ def describe_gpus(
         if moved is None:
             continue
         result.throttled = moved
-        if moved["left_out"] or len(moved["rounds"]) < moved["of"]:
-            result.warn("throttled", sentence(moved, decided))
+        result.warn("throttled", sentence(moved, decided))
         for case in result.cases if moved["left_out"] else ():
             leave_out(case, set(moved["rounds"]))
 

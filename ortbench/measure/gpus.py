@@ -224,8 +224,9 @@ def _throttle_bits(reasons: int | None) -> int | None:
     return None if reasons is None else reasons & WATCHED
 
 
-def what_moved(readings: Sequence[GpuReading]) -> list[str]:
-    """What a reader of the figures should know about the GPUs' state while they were measured, a sentence each."""
+def what_moved(readings: Sequence[GpuReading], throttling: bool = True) -> list[str]:
+    """What a reader of the figures should know about the GPUs' state while they were measured, a sentence each; `throttling` too, unless
+    it is said otherwise."""
     sentences = []
     for number in sorted({reading["gpu"] for reading in readings}):
         own = [reading for reading in readings if reading["gpu"] == number]
@@ -235,7 +236,7 @@ def what_moved(readings: Sequence[GpuReading]) -> list[str]:
             clocks = [reading[key] for reading in busy if key in reading]
             if clocks and max(clocks) > min(clocks) * (1 + _STEADY):
                 sentences.append(f"GPU {number}: its {name} clock moved between {min(clocks)} and {max(clocks)} MHz")
-        bits = [bit for bit in THROTTLES if any(reading.get("reasons", 0) & bit for reading in own)]
+        bits = [bit for bit in THROTTLES if throttling and any(reading.get("reasons", 0) & bit for reading in own)]
         if bits:
             share = sum(1 for reading in own if any(reading.get("reasons", 0) & bit for bit in bits)) / len(own)
             why = ", ".join(THROTTLES[bit] for bit in bits)
@@ -245,7 +246,7 @@ def what_moved(readings: Sequence[GpuReading]) -> list[str]:
 
 def moves_to_warn_of(readings: Sequence[GpuReading], throttled: Throttled | None) -> list[str]:
     if throttled is None or not throttled["left_out"]:
-        return what_moved(readings)
+        return what_moved(readings, throttling=throttled is None)
     unthrottled = []
     for number in {reading["gpu"] for reading in readings}:
         own = [reading for reading in readings if reading["gpu"] == number]
