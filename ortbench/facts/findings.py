@@ -37,11 +37,6 @@ def facts_of(result: Result) -> list[Fact]:
     return in_order([fact for rule in rules for fact in rule(result)])
 
 
-def findings(result: Result) -> list[Finding]:
-    """The facts of a result with their sentences, the weightiest first."""
-    return shown(facts_of(result))
-
-
 def headline(result: Result) -> str:
     """What there is to say first: the sentence of the weightiest fact."""
     facts = [it for it in facts_of(result) if it.code != "busy-machine"]
@@ -50,18 +45,15 @@ def headline(result: Result) -> str:
     return "No finding" if any(case.metrics for case in result.cases) else "Nothing was measured"
 
 
-def placed(result: Result) -> list[Finding]:
+def placement_of(result: Result) -> list[Fact]:
     """Where nodes are and what Memcpy nodes copy, of a result beside others."""
-    return shown(
-        in_order(
-            [*shared.placement_facts(result), *(it for it in shared.node_facts(result) if it.code == "cpu-fallback")]
-        )
-    )
+    fallbacks = (it for it in shared.node_facts(result) if it.code == "cpu-fallback")
+    return in_order([*shared.placement_facts(result), *fallbacks])
 
 
-def superseded(result: Result) -> set[str]:
-    """The codes of warnings of which the facts say as much."""
-    return {"cpu-nodes"} if any(shared.placement_facts(result)) else set()
+def repeated_warnings(facts: Sequence[Fact]) -> set[str]:
+    """The codes of warnings of which facts say as much."""
+    return {sentence_of(it).warning for it in facts}
 
 
 def shown(facts: Sequence[Fact]) -> list[Finding]:

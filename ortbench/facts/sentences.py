@@ -55,6 +55,7 @@ class Sentence(NamedTuple):
     tone: str = ""  # "good", "bad", "unclear"
     page: str = ""  # of the documentation
     figure: tuple[str, str] = ("", "")  # of a page's large figures: its name, and the value that is shown
+    warning: str = ""  # the code of the warning that says no more than the fact
 
 
 class _Words(Formatter):
@@ -167,13 +168,13 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("precision", "lower"): Sentence("{ep} is likely to compute in a lower precision: the outputs differ from {against} by up to {error}. No ratio or gate uses these figures.", "set the option that Next names, or allow the difference with --rtol", _DOUBT, "unclear", "measuring"),
     ("precision", "lower-of"): Sentence("{configuration}: {ep} is likely to compute in a lower precision: the outputs differ from {against} by up to {error}. No ratio or gate uses these figures.", "set the option that Next names, or allow the difference with --rtol", _DOUBT, "unclear", "measuring"),
     # where nodes are
-    ("fallback", "all"): Sentence("Nothing ran on {ep}: all {of:node} ran on {where}.", "see why: ortbench inspect", _DOUBT, "unclear", "copies"),
-    ("fallback", "most"): Sentence("Most of the model ran on {where}, not on {ep}: {nodes} of {of:node}.", "see which: ortbench inspect", _DOUBT, "unclear", "copies"),
-    ("fallback", "most-time"): Sentence("Most of an inference is on the CPU, not on {ep}: {share}, in {nodes} of {of:node}.", "see which: ortbench inspect", _DOUBT, "unclear", "copies"),
-    ("memcpy", "much"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _ANSWER, "", "copies"),
-    ("memcpy", "some"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _GAIN, "", "copies"),
-    ("memcpy", "little"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", "nothing: it costs too little", _DETAIL, "", "copies"),
-    ("memcpy", "unknown"): Sentence("{nodes:Memcpy node} inside the graph: copies in each inference.", _NODES, _ANSWER, "", "copies"),
+    ("fallback", "all"): Sentence("Nothing ran on {ep}: all {of:node} ran on {where}.", "see why: ortbench inspect", _DOUBT, "unclear", "copies", warning="cpu-nodes"),
+    ("fallback", "most"): Sentence("Most of the model ran on {where}, not on {ep}: {nodes} of {of:node}.", "see which: ortbench inspect", _DOUBT, "unclear", "copies", warning="cpu-nodes"),
+    ("fallback", "most-time"): Sentence("Most of an inference is on the CPU, not on {ep}: {share}, in {nodes} of {of:node}.", "see which: ortbench inspect", _DOUBT, "unclear", "copies", warning="cpu-nodes"),
+    ("memcpy", "much"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _ANSWER, "", "copies", warning="cpu-nodes"),
+    ("memcpy", "some"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", _NODES, _GAIN, "", "copies", warning="cpu-nodes"),
+    ("memcpy", "little"): Sentence("{nodes:Memcpy node} inside the graph: {bytes} copied in each inference.", "nothing: it costs too little", _DETAIL, "", "copies", warning="cpu-nodes"),
+    ("memcpy", "unknown"): Sentence("{nodes:Memcpy node} inside the graph: copies in each inference.", _NODES, _ANSWER, "", "copies", warning="cpu-nodes"),
     ("cpu-fallback", "much"): Sentence("A CPU fallback ({operators}; {position}) takes up to {share} of an inference: {memcpy} in {copies:Memcpy node}, {nodes_time} in nodes.", _FALLBACK, _ANSWER, "", "copies"),
     ("cpu-fallback", "some"): Sentence("A CPU fallback ({operators}; {position}) takes up to {share} of an inference: {memcpy} in {copies:Memcpy node}, {nodes_time} in nodes.", _FALLBACK, _GAIN, "", "copies"),
     ("operator", "most"): Sentence("{operator} ({nodes:node}) takes {share} of an inference under the profiler.", "begin there: another type, opset or EP for it", _GAIN, "", "why"),

@@ -24,7 +24,7 @@ from ortbench.facts.comparison import (
     setting_facts,
 )
 from ortbench.facts.fact import Explanation, Fact
-from ortbench.facts.findings import placed, shown, superseded
+from ortbench.facts.findings import placement_of, repeated_warnings, shown
 from ortbench.facts.sentences import phrase, sentence_of
 from ortbench.facts.several import FEW_RESULTS, mode_facts
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
@@ -104,25 +104,42 @@ def tables(
     """Results side by side, two with every figure, more with the most telling ones: a table of times and rates and one of costs,
     where there are any; in `in_order`, each is compared with the one before it too. Without `same` there are no words for ratios,
     and none of what was `judged`, by another ratio than that of the two figures."""
+    return [named for named, _ in _tables(results, names, same, in_order, only, judged, figures)]
+
+
+def _tables(
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float | None,
+    in_order: bool,
+    only: Selection,
+    judged: Judged,
+    figures: Sequence[Row],
+) -> list[tuple[Table, Table]]:
+    """The same, each with the names of results and with numbers in their place."""
     found = in_both(results, figures or rows(results, only))
-    names = [called(result, name) for result, name in zip(results, names, strict=True)]
+    namings = [
+        [called(result, name) for result, name in zip(results, naming, strict=True)]
+        for naming in (names, numbers(len(names)))
+    ]
     times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]
-    made = [_table(times, names, same, in_order, "metric", "Side by side", judged)]
-    return made + ([_table(costs, names, same, in_order, "cost", TITLE, judged)] if costs else [])
+    made = [_table(times, namings, same, in_order, "metric", "Side by side", judged)]
+    return made + ([_table(costs, namings, same, in_order, "cost", TITLE, judged)] if costs else [])
 
 
 def _table(
     found: Sequence[Row],
-    names: Sequence[str],
+    namings: Sequence[Sequence[str]],
     same: float | None,
     in_order: bool,
     what: str,
     title: str,
     judged: Judged,
-) -> Table:
-    """A row for each figure; of more than two results one for each of them."""
+) -> tuple[Table, Table]:
+    """A row for each figure; of more than two results one for each of them. With each of two namings of the results."""
+    count = len(namings[0])
     has_points = any(it.key.point for it in found)
-    of_latency = (has_points or len(names) > 2) and {it.key.figure for it in found} == {_LATENCY}
+    of_latency = (has_points or count > 2) and {it.key.figure for it in found} == {_LATENCY}
     unit, show = _shown(found)
     keys = [_MODE, *([Column("point", Kind.WORD, KEY)] if has_points else [])]
     keys += [] if of_latency else [Column(what, Kind.WORD, KEY)]
@@ -145,15 +162,8 @@ def _table(
         values = (None if it is None else _tail(it, name) for name in tails)
         return [_cell(found[0].key.metric if it is None else it.key.metric, value, show) for value in values]
 
-    if len(names) == 2:
-        headed = (
-            *keys,
-            *columns(kind, *names),
-            *columns(Kind.NUMBER, "ratio", "95% CI", group=2),
-            *verdict,
-            *columns(kind, *(f"{name} {it}" for it in tails for name in names), group=3),
-        )
-        lines = [
+    if count == 2:
+        lines = tuple(
             (
                 *label(it.key),
                 *(_cell(it.key.metric, value, show) for value in it.values),
@@ -161,9 +171,23 @@ def _table(
                 *(cell for pair in zip(*map(tail_cells, it.found), strict=True) for cell in pair),
             )
             for it in found
-        ]
-        table = Table(headed, tuple(lines), unit, title=title)
-        return filled(table) if judged else table
+        )
+        named, numbered = (
+            Table(
+                (
+                    *keys,
+                    *columns(kind, *names),
+                    *columns(Kind.NUMBER, "ratio", "95% CI", group=2),
+                    *verdict,
+                    *columns(kind, *(f"{name} {it}" for it in tails for name in names), group=3),
+                ),
+                lines,
+                unit,
+                title=title,
+            )
+            for names in namings
+        )
+        return (filled(named), filled(numbered)) if judged else (named, numbered)
     against = (*columns(Kind.NUMBER, "vs first", "95% CI", group=2), *verdict)
     headed = (
         *keys,
@@ -172,18 +196,24 @@ def _table(
         *against,
         *(_PREVIOUS if in_order else ()),
     )
-    lines = []
+    parts: list[
+        tuple[list[str], int, list[str]]
+    ] = []  # of a row: what is before a result's name, its number, and the rest
     for it in found:
         there = [number for number, value in enumerate(it.values) if value is not None]
         for number in there:  # what a result lacks has no row
-            cells = label(it.key) if number == there[0] else [""] * len(keys)
-            cells += [names[number], _cell(it.key.metric, it.values[number], show), *tail_cells(it.found[number])]
+            before = label(it.key) if number == there[0] else [""] * len(keys)
+            cells = [_cell(it.key.metric, it.values[number], show), *tail_cells(it.found[number])]
             cells += ratio_cells(it, it.since_first[number], same)
             if in_order:
                 ratio, _, *words = ratio_cells(it, it.since_last[number], same)
                 cells += [ratio, *words]
-            lines.append(tuple(cells))
-    return Table(headed, tuple(lines), unit, title=title)
+            parts.append((before, number, cells))
+    named, numbered = (
+        Table(headed, tuple((*before, names[number], *cells) for before, number, cells in parts), unit, title=title)
+        for names in namings
+    )
+    return named, numbered
 
 
 def _tail(it: Series, name: str) -> float | None:
@@ -297,11 +327,9 @@ def side_by_side(
     head = head_of(results, names)
     if len(results) == 1:
         return head
-    (named, *more), (numbered, *others) = (
-        tables(results, called, same, in_order, only, judged, figures) for called in (names, numbers(len(names)))
-    )
-    pairs = [table for pair in zip(more, others, strict=True) for table in pair] if same is not None else []
-    return replace(head, table=named, numbered=numbered, more=pairs)
+    (named, numbered), *more = _tables(results, names, same, in_order, only, judged, figures)
+    others = [table for pair in more for table in pair] if same is not None else []
+    return replace(head, table=named, numbered=numbered, more=others)
 
 
 def head_of(results: Sequence[Result], names: Sequence[str]) -> SideBySide:
@@ -357,7 +385,9 @@ def records(
 
 def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:
     """That most ran elsewhere than on the EP that was asked for, which stands before any figure; no block where it did not."""
-    found = _together(results, names, lambda result: [remark(it.text) for it in placed(result) if _is_off(it)])
+    found = _together(
+        results, names, lambda result: [remark(it.text) for it in shown(placement_of(result)) if _is_off(it)]
+    )
     return [Notes(found)] if found else []
 
 
@@ -365,8 +395,8 @@ def placed_and_warned(results: Sequence[Result], names: Sequence[str]) -> list[N
     """What is copied inside the graphs, and what the results warn of besides."""
 
     def said(result: Result) -> Iterable[Note]:
-        inside = [Note(it.text) for it in placed(result) if not _is_off(it)]
-        return [*inside, *warnings(result, superseded(result))]
+        inside = [Note(it.text) for it in shown(placement_of(result)) if not _is_off(it)]
+        return [*inside, *warnings(result, repeated_warnings(placement_of(result)))]
 
     return _together(results, names, said)
 

@@ -11,7 +11,7 @@ from ortbench.analysis.items import dims_of, is_batch
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import shorten
-from ortbench.facts.findings import findings, superseded
+from ortbench.facts.findings import facts_of, repeated_warnings, shown
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import known_or_plain
 from ortbench.model.result import FAILED, OK, Case, Result, not_ok
@@ -136,12 +136,13 @@ def measured_report(
 ) -> Report:
     """The report of a result: its heading, what makes its figures doubtful, its parts, what is said of it, the `further` parts, and last
     the command, for files, and where it was saved."""
-    found = findings(result)
+    facts = facts_of(result)
+    found = shown(facts)
     doubts = [it for it in found if it.weight is Weight.DOUBT]
     rest = [it for it in found if it not in doubts]
     said: list[Block] = [Notes(failures)] if failures else []
     said += [Findings(rest)] if rest else []
-    warned = warnings(result, superseded(result))
+    warned = warnings(result, repeated_warnings(facts))
     said += [Notes(warned)] if warned else []
     title = f"{what}: {result_name(result) or result.model['path']}"
     before: list[Sequence[Block]] = [[Heading(heading(result))], *([[Findings(doubts)]] if doubts else [])]

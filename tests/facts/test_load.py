@@ -11,6 +11,10 @@ from ortbench.facts.findings import headline
 from ortbench.facts.sentences import sentence
 from ortbench.features.load.analysis import slo_text
 from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
+from ortbench.report.markdown import markdown
+from ortbench.report.run import build
+from tests.conftest import ROOT
 from tests.expect import there
 from tests.results import (
     MS,
@@ -317,3 +321,11 @@ def test_nothing_and_little() -> None:
     nothing = load_result(failed_level(closed(CPU, 1, 1, 1.0)))
     assert (headline(nothing), keys(nothing)) == ("No finding", [])
     assert slo_text({"p99": 1_500_000}) == "p99 ≤ 1.5 ms"
+
+
+def test_a_stored_warning_of_late_requests_is_not_said_beside_the_finding() -> None:
+    stored = load(ROOT / "reports" / "gpu-h100" / "load-rate" / "result.json")
+    assert {it["code"] for it in stored.warnings} == {"late-requests"}
+    text = markdown(build(stored))
+    assert "The generator issued 4.55% of the requests late" in text
+    assert "issued later than" not in text

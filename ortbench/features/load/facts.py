@@ -462,7 +462,7 @@ SENTENCES = {
     ("paced", "slower"): Sentence("An inference of {mode} takes {ratio} as long {where} as back to back: {time}, {back_to_back}.", "clocks fall and threads sleep between requests: --lock-clocks, or spin", _GAIN, "", "load"),
     ("saturated", "saturated"): Sentence("{mode} is saturated {where}: queue delay depends on how long the load lasts.", "fewer requests, more workers", _GAIN, "", "load"),
     ("saturated", "busy"): Sentence("{mode} is saturated {where}; the busy machine may be the reason.", WAIT, _GAIN, "unclear", "load"),
-    ("generator", "late"): Sentence("The generator issued {share} of the requests late {where}, by up to {lag}.", "fewer workers, or more cores", _GAIN, "unclear", "load"),
+    ("generator", "late"): Sentence("The generator issued {share} of the requests late {where}, by up to {lag}.", "fewer workers, or more cores", _GAIN, "unclear", "load", warning="late-requests"),
     ("check-speedup", "known"): Sentence("throughput of {what} to that of cpu-tensors: ratio {ratio} ({ratio:to}), must be at least {limit}.", "see the load's report", _ANSWER, "", "load"),
     ("check-speedup", "few-blocks"): Sentence("throughput of {what} to that of cpu-tensors: ratio {ratio} (fewer than {needed:block}, so no interval; a longer --duration gives more), must be at least {limit}.", LONGER, _ANSWER, "unclear", "load"),
     ("check-slo", "queue"): Sentence("{stat} of {what}: requests come as fast as they are served or faster, so the queue grows as long as they come; must be at most {limit}.", "fewer requests, more workers", _ANSWER, "bad", "load"),

@@ -16,7 +16,7 @@ from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import first_of, join_words, shorten
 from ortbench.facts.fact import Fact
-from ortbench.facts.findings import facts_of, shown
+from ortbench.facts.findings import facts_of, repeated_warnings, shown
 from ortbench.facts.sentences import sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, LATENCY
@@ -48,7 +48,7 @@ def screen(result: Result, folder: str | None, height: int = HEIGHT) -> Report:
         shown([it for it in facts if sentence_of(it).weight is Weight.DOUBT]),
         tables_of(result),
         findings,
-        [*not_measured(result), *warnings(result, {"cpu-nodes"})],
+        [*not_measured(result), *warnings(result, {"cpu-nodes", *repeated_warnings(facts)})],
         [Paragraph(_checked(result)), SavedIn(folder)],
         [*(it.mode for it in told[:1]), CPU, *(it.mode for it in told[1:])],
     )
