@@ -53,7 +53,7 @@ HOME = {
     "onnxruntime": ("worker",),
     "msgspec": ("model",),
     "typer": ("cli",),
-    "rich": ("report/terminal",),
+    "rich": tuple(f"report/{it}.py" for it in ("console", "progress", "terminal")),
     "pandas": ("report", "api/results.py", "api/api.py"),  # which names the types of what it gives
     "matplotlib": ("features/page", "api/results.py", "api/api.py"),
     "jinja2": ("features/page", "features/code"),
@@ -281,7 +281,7 @@ OTHER_PARTS = {
     "doctor/machine.py",
     "inspect/report.py",
     "measure/processor.py",
-    "chart_data/times.py",
+    "page/report/charts.py",
 }
 MOST_KIND_TESTS = 32
 

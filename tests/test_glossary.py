@@ -23,8 +23,7 @@ from ortbench.model.kinds import kinds
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import ALL_MODES
 from ortbench.model.result import NOT_MEASURED, UNSUPPORTED
-from ortbench.report.bars import SPLIT
-from ortbench.report.case_table import ON_DEVICE, header
+from ortbench.report.case_table import ON_DEVICE, SPLIT, header
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, NOTHING, Table
 from ortbench.report.run import build

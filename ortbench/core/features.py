@@ -44,7 +44,7 @@ class Command(NamedTuple):
 
 class Writer(NamedTuple):
     """Writes what a command came to into the file that an option names: a function of a module, called after the option (``html_file``),
-    gives the content, of an `ortbench.report.publication.Publication` and the path."""
+    gives the content, of an `ortbench.report.records.Publication` and the path."""
 
     module: str  # of the feature's folder
     order: int  # of the option in help

@@ -24,11 +24,15 @@ from ortbench.analysis.load_points import FEWEST_BLOCKS
 from ortbench.analysis.outputs import doubt
 from ortbench.analysis.placement import short
 from ortbench.analysis.series import Key, Series, series_at
-from ortbench.analysis.speedups import NOISY, UNCERTAIN, UNKNOWN
+from ortbench.analysis.speedups import FASTER, NOISY, UNCERTAIN, UNKNOWN, compared, fastest, may_be_faster, takes
 from ortbench.core.errors import NotComparable
+from ortbench.core.features import part_of
 from ortbench.core.stats import Value
-from ortbench.facts.fact import Fact, Quantity, Values, per_s, times
-from ortbench.facts.sentences import in_order
+from ortbench.facts.fact import Fact, Quantity, Values, latency, per_s, share, times
+from ortbench.facts.findings import facts_of
+from ortbench.facts.run import copy_share
+from ortbench.facts.sentences import in_order, phrase
+from ortbench.facts.shared import condition
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import LATENCY, SIZE, figure, metric
 from ortbench.model.modes import ALL_MODES, HOST_ACCESSIBLE, WHOLE_START, is_rate, mode_of
@@ -375,3 +379,43 @@ def items_facts(results: Sequence[Result], names: Sequence[str], modes: Sequence
         "ties": rivals or ties,
     }
     yield Fact("most-items", "open" if rivals else "tied" if ties else "most", top.mode, values)
+
+
+# What there is to say of several results together
+
+
+FEW_RESULTS = 6  # of which each mode that is the fastest is named
+
+
+def headline_of_many(results: Sequence[Result]) -> str:
+    """What there is to say first of several results, in a few words."""
+    off = [it for result in results for it in facts_of(result) if it.code == "fallback"]
+    shares = sorted(copied for result in results if (copied := copy_share(result)))
+    values: Values = {"results": len(results), "off": len(off)}
+    if off:
+        return phrase(Fact("several", "fallback", "", values))
+    if not shares:
+        return phrase(Fact("several", "side-by-side", "", values))
+    values |= {"least": share(shares[0], derived=True), "most": share(shares[-1], derived=True)}
+    return phrase(Fact("several", "copies", "", values))
+
+
+def mode_facts(results: Sequence[Result], names: Sequence[str]) -> list[Fact]:
+    """The two speedups of results side by side: the fastest mode of each that takes new inputs in each inference, and what it brings to
+    keep tensors on the device; or what their kind has in place of them."""
+    if (of_kind := part_of(results[0].kind, "facts", "several_facts")) is not None:
+        return [fact for result, name in zip(results, names, strict=True) for fact in of_kind(result, name)]
+    found = []
+    for result, name in zip(results, names, strict=True):
+        for on_device in (False, True):
+            best = None if result.axes else fastest(result, on_device)
+            if best is None or (on_device and best.claim != FASTER):
+                continue
+            values: Values = {
+                "configuration": name, "speedup": times(best.speedup), "latency": latency(best.case), "takes": takes(result),
+                **condition(result, best.mode),
+            }  # fmt: skip
+            is_open = any(may_be_faster(it.speedup) for it in compared(result, on_device))
+            verdict = best.claim if best.claim in (FASTER, NOISY, UNKNOWN) else "open" if is_open else "none"
+            found.append(Fact("fastest-mode", verdict, best.mode, values))
+    return found

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from functools import partial
 
-from ortbench.analysis.advice import carried_out, how_to_write, lever, loop_command
+from ortbench.analysis.advice import again, carried_out, how_to_write, inside, lever, loop_command
 from ortbench.analysis.feedback_pairs import suggest_loop
+from ortbench.analysis.intervals import ENDED_BY_TIME, MARGIN, PAIRS
+from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.speedups import (
+    ALIKE,
     COPIED,
     FASTER,
+    NOISY,
+    SLOWER,
+    UNCERTAIN,
     UNCLEAR,
     UNKNOWN,
+    Claim,
+    Fastest,
     claim,
     claim_between,
+    claim_of,
+    compared,
+    fastest,
     handing_on,
     is_on_host,
     may_be_faster,
+    needs,
     other_work,
+    over,
     part_saved,
+    takes,
 )
-from ortbench.core.stats import Value
-from ortbench.facts.fact import Fact, Values, latency, ns, per_s, share, times
-from ortbench.facts.speedups import speedup_facts
+from ortbench.core.stats import FEW, Value
+from ortbench.facts.fact import Fact, Quantity, Values, latency, ns, per_s, share, times
+from ortbench.model.kinds import kind_of
 from ortbench.model.modes import (
     COPY_SHARE,
     COPY_TIME,
     CPU,
     HIDDEN_SHARE,
+    HOST_ACCESSIBLE,
     LATENCY,
     MODES,
     PER_ITEM,
@@ -151,3 +167,113 @@ def _step(result: Result) -> Iterator[Fact]:
     if found is not None and found["sure"]:
         feedback = [" → ".join(it) for it in found["patterns"]]
         yield Fact("step-of-a-loop", "likely", "", {"feedback": feedback}, found["command"])
+
+
+# The two speedups, never mixed: of modes that can replace each other, and of those whose tensors stay on the device
+
+
+_FAR, _TIMES_LONGER = 1.1, 4  # from where on an interval leaves much open; as long makes it half as wide
+_IN_PLACE = ", written and read in place (not timed)"
+_LITTLE = 1.05  # a gain that is at most so is not worth another program, whatever it is
+_LONGER = "5s"  # of each mode, where a run ended when processes agreed, or did not
+MORE_PROCESSES = 15  # whose figures have half the interval of those of five
+
+
+def speedup_facts(result: Result) -> Iterator[Fact]:
+    """First the fastest of the modes that can replace each other, then what keeping tensors on the device brings, against `cpu-tensors`
+    and that one."""
+    cases = compared(result)
+    if cases and all(claim_of(it) in (ALIKE, SLOWER, UNCERTAIN) for it in cases):
+        yield _none_faster(result, cases)
+        return
+    best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
+    if best is not None:
+        yield _replacement(result, best)
+    if kept is not None:
+        yield _residency(result, kept, best)
+
+
+def _none_faster(result: Result, cases: Sequence[Case]) -> Fact:
+    """That no mode is faster than `cpu-tensors`, that all are the same, or that the intervals are too wide to tell."""
+    tops = [it.speedup.ci95[1] for it in cases if it.speedup is not None and it.speedup.ci95 is not None]
+    values: Values = {"margin": Quantity(MARGIN * 100, "%"), "most": times(max(tops, default=1.0))}
+    if any(may_be_faster(it.speedup) for it in cases):
+        if len(tops) == len(cases) and max(tops) <= _LITTLE:
+            return Fact("modes", "little", "", values, "" if is_on_host(result) else inside(result))
+        return Fact("modes", "open", "", values, _to_tell(result, cases))
+    medians = [ns_ for it in (result.case(CPU), *cases) if it is not None and (ns_ := it.median(LATENCY)) is not None]
+    if len(cases) > 1 and all(claim_of(it) == ALIKE for it in cases) and max(medians) <= (1 + MARGIN) * min(medians):
+        return Fact("modes", "same", "", {**values, "least": ns(min(medians)), "longest": ns(max(medians))})
+    return Fact("modes", "none-faster", "", values, "" if is_on_host(result) else inside(result))
+
+
+def _to_tell(result: Result, cases: Sequence[Case]) -> str:
+    """The command that tells more; none where time was not the end, or where little is open and the run was no short one."""
+    reason = None if result.stopped is None else result.stopped["reason"]
+    if result.stopped is None or reason not in ENDED_BY_TIME:
+        return ""
+    if all(it.speedup is None or it.speedup.ci95 is None or it.speedup.ci95[1] <= _FAR for it in cases):
+        return "" if reason == "duration" else again(result, "--duration", _LONGER)
+    # Of several processes each is one observation of the interval.
+    if FEW <= max(len(it.first_rounds) for it in cases) < MORE_PROCESSES:
+        return again(result, "--processes", str(MORE_PROCESSES))
+    return again(result, "--duration", f"{math.ceil(_TIMES_LONGER * result.stopped.get('value', 1.0))}s")
+
+
+def _values(result: Result, found: Fastest) -> Values:
+    return {
+        "speedup": times(found.speedup),
+        "latency": latency(found.case),
+        "base_latency": latency(result.case(CPU)),
+        "takes": takes(result)
+        + (_IN_PLACE if found.mode == HOST_ACCESSIBLE and not kind_of(result.kind).counts_crossings else ""),
+        "needs": needs(result),
+    }
+
+
+def _replacement(result: Result, best: Fastest) -> Fact:
+    """The fastest of the modes that take new inputs and return outputs in each unit of work."""
+    values = _values(result, best)
+    if best.claim == FASTER:
+        program = how_to_write(result, best.mode)
+        if best.ties or best.rivals:
+            values["ties"] = best.rivals or best.ties
+            return Fact("replacement", "faster-open" if best.rivals else "tied", best.mode, values, program)
+        return Fact("replacement", "faster", best.mode, values, program)
+    if best.claim in (UNKNOWN, NOISY):
+        return Fact("replacement", best.claim, best.mode, values, _more(result, best.claim))
+    cases = compared(result, on_device=False)
+    if any(may_be_faster(it.speedup) for it in cases):
+        return Fact("replacement", "open", best.mode, values, _to_tell(result, cases))
+    return Fact("replacement", "none", best.mode, values)
+
+
+def _residency(result: Result, kept: Fastest, best: Fastest | None) -> Fact:
+    """What keeping tensors on the device brings."""
+    values = _values(result, kept)
+    if kept.claim in (UNKNOWN, NOISY):
+        return Fact("residency", kept.claim, kept.mode, values, _more(result, kept.claim))
+    if may_be_faster(kept.speedup) and kept.claim != FASTER:
+        return Fact("residency", "open", kept.mode, values, _to_tell(result, [kept.case]))
+    if kept.claim != FASTER:
+        return Fact("residency", "none", kept.mode, values)
+    program = how_to_write(result, kept.mode)
+    more = None if best is None or best.claim != FASTER else over(best.case, kept.case)
+    if best is None or more is None:
+        return Fact("residency", "faster", kept.mode, values, program)
+    values |= {"other": best.mode, "on_top": times(more)}
+    verdict = residency_verdict(result, kept, best, more)
+    return Fact("residency", verdict, kept.mode, values, program if verdict == "faster-on-top" else "")
+
+
+def residency_verdict(result: Result, kept: Fastest, best: Fastest, more: Value) -> str:
+    """What tensors on the device bring on top of the best mode that can replace `cpu-tensors`."""
+    found = claim_between(result, best.case, kept.case, more)
+    if found == FASTER:
+        return "faster-on-top"
+    is_open = found in (NOISY, UNKNOWN) or (found != SLOWER and may_be_faster(more))
+    return "open-to-other" if is_open else "no-faster-than-other"
+
+
+def _more(result: Result, claim: Claim) -> str:
+    return more_rounds(result, PAIRS) if claim == UNKNOWN else ""

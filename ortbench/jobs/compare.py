@@ -28,7 +28,7 @@ from ortbench.plan.plan import OutputOptions
 from ortbench.plan.plan_builder import Compared
 from ortbench.report import comparison
 from ortbench.report.model import Block, Report
-from ortbench.report.publication import Part, Publication
+from ortbench.report.records import Part, Publication
 
 
 def compare(given_paths: Sequence[Path], only: Compared, given: RawOptions, wanted: OutputOptions) -> None:
@@ -160,8 +160,8 @@ def report(given_paths: Sequence[Path], wanted: OutputOptions) -> None:
         if written != "-":
             print(visible(f"Saved in {written}"))
     for result, path in zip(results, paths, strict=True) if not wanted.files else ():
-        from ortbench.report.screens.screen import screen
-        from ortbench.report.terminal.print import print_report
+        from ortbench.report.run import screen
+        from ortbench.report.terminal import print_report
 
         print_report(screen(result, str(path.parent)))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ortbench.model.timeline import Timeline
     from ortbench.plan.plan import OutputOptions
     from ortbench.report.model import Report
-    from ortbench.report.publication import Publication
+    from ortbench.report.records import Publication
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ def publish(
     if wanted.json is not None:
         write(wanted.json, json(), "--json")
     if not wanted.quiet and not wanted.on_stdout:
-        from ortbench.report.terminal.print import print_report
+        from ortbench.report.terminal import print_report
 
         if not wanted.verbose:
-            from ortbench.report.screens.brief import HEIGHT, brief
+            from ortbench.report.brief import HEIGHT, brief
 
             reports = [brief(it, HEIGHT // len(reports)) for it in reports] if screens is None else screens
         for number, report in enumerate(reports):
@@ -121,14 +121,13 @@ def publish_results(
     """Publish what was measured on a model, whose file is called as it was typed; by default the one result, behind `before`. The default
     screen is the last report in brief. The exit code."""
     from ortbench.model.result_file import result_json
-    from ortbench.report.run import build
-    from ortbench.report.screens.brief import BEFORE, HEIGHT, brief
-    from ortbench.report.screens.screen import screen
+    from ortbench.report.brief import BEFORE, HEIGHT, brief
+    from ortbench.report.run import build, screen
 
     room = HEIGHT - BEFORE * len(before)
 
     def publication() -> Publication:
-        from ortbench.report.publication import Failure, Part, Publication
+        from ortbench.report.records import Failure, Part, Publication
 
         names = found.names or [folder.name for folder in found.folders]
         parts = [Part(*it) for it in zip(found.results, names, labels or [""] * len(found.results), strict=True)]
@@ -205,7 +204,7 @@ def write_error(command: str, message: str) -> None:
             check_writable(path, f"--{flag}")
         except BadInput:  # there is no place to write it
             continue
-        from ortbench.report.publication import Failure, Part, Publication
+        from ortbench.report.records import Failure, Part, Publication
 
         part = Part(None, group="before measuring", failure=Failure(command, message))
         _write_as(flag, Publication(f"ortbench {command}", [part]), path)

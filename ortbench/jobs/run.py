@@ -213,7 +213,7 @@ def load_the_rest() -> None:
     import numpy  # noqa: F401
 
     import ortbench.report.run
-    import ortbench.report.terminal.print  # noqa: F401
+    import ortbench.report.terminal  # noqa: F401
 
 
 class ForecastLine(Observer):
@@ -236,7 +236,7 @@ def observer_for(stack: ExitStack, quiet: bool, observer: Observer | None = None
         return observer
     if not sys.stderr.isatty():
         return ForecastLine()
-    from ortbench.report.terminal.progress import LiveProgress
+    from ortbench.report.progress import LiveProgress
 
     return stack.enter_context(LiveProgress())
 

@@ -13,6 +13,7 @@ from ortbench.analysis.series import EVERYTHING, Key, Selection, Series, point_t
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, percentile
 from ortbench.facts.comparison import (
+    FEW_RESULTS,
     Best,
     alone_facts,
     bests,
@@ -20,17 +21,16 @@ from ortbench.facts.comparison import (
     ep_facts,
     items_facts,
     lacking_facts,
+    mode_facts,
     ratio_facts,
     setting_facts,
 )
 from ortbench.facts.fact import Explanation, Fact
 from ortbench.facts.findings import placement_of, repeated_warnings, shown
 from ortbench.facts.sentences import phrase, sentence_of
-from ortbench.facts.several import FEW_RESULTS, mode_facts
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
 from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
-from ortbench.report.costs import TITLE
 from ortbench.report.model import (
     BAD,
     EVERYWHERE,
@@ -55,8 +55,7 @@ from ortbench.report.model import (
     filled,
     numbers,
 )
-from ortbench.report.noise import noise_part
-from ortbench.report.outputs import doubt_part, outputs_part
+from ortbench.report.parts import TITLE, doubt_part, noise_part, outputs_part
 from ortbench.report.phrases import (
     HINT,
     heading,

@@ -1,5 +1,5 @@
 """What a report is, whatever it is shown on: blocks of plain data, which say their content once. A renderer a medium shows
-them: `ortbench.report.markdown`, `ortbench.report.terminal.print`, `ortbench.features.page.report.parts`."""
+them: `ortbench.report.markdown`, `ortbench.report.terminal`, `ortbench.features.page.report.parts`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def columns(kind: Kind, *names: str, group: int = 1) -> tuple[Column, ...]:
     return tuple(Column(name, kind, group) for name in names)
 
 
-Bar = Sequence[tuple[str, float]]  # fills and sizes; see `ortbench.report.bars.bar`
+Bar = Sequence[tuple[str, float]]  # fills and sizes; see `ortbench.report.case_table.bar`
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The report of a run, and the tables in a folder of results: ``table.md``, ``table.csv``, a loop's ``steps.csv``."""
+"""The report of a result: the whole, the default screen, and the tables in its folder: ``table.md``, ``table.csv``, a loop's ``steps.csv``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ortbench.analysis.advice import Weight
+from ortbench.analysis.noise import is_busy
+from ortbench.analysis.placement import short
+from ortbench.analysis.speedups import is_on_host
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.files import write_or_note
+from ortbench.core.safe_text import first_of, join_words, shorten
+from ortbench.facts.fact import Fact
+from ortbench.facts.findings import facts_of, repeated_warnings, shown
+from ortbench.facts.sentences import sentence_of
 from ortbench.model.kinds import kind_of
-from ortbench.model.modes import ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
-from ortbench.model.result import Case, Result
-from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, segments_of
-from ortbench.report.case_table import Own, case_table, in_groups
-from ortbench.report.costs import cost_parts
+from ortbench.model.modes import CPU, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
+from ortbench.model.result import OK, Case, Result
+from ortbench.report.brief import HEIGHT, Content, fit, narrowed
+from ortbench.report.case_table import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, Own, case_table, in_groups, segments_of
 from ortbench.report.markdown import markdown
 from ortbench.report.model import (
     DERIVED,
@@ -22,13 +29,24 @@ from ortbench.report.model import (
     TERMINAL,
     Bar,
     Block,
+    Heading,
     Paragraph,
     Report,
+    SavedIn,
     Table,
 )
-from ortbench.report.outputs import own_outputs
-from ortbench.report.phrases import has_items, measured_report, not_measured
-from ortbench.report.placement import placement_parts, titled
+from ortbench.report.parts import cost_parts, own_outputs, placement_parts, titled
+from ortbench.report.phrases import (
+    SYNC,
+    device_name,
+    eps,
+    has_items,
+    measured_report,
+    not_measured,
+    processes_in,
+    result_name,
+    warnings,
+)
 from ortbench.report.records import records_csv
 
 
@@ -73,7 +91,7 @@ def _copied_per_inference(case: Case) -> str:
 
 
 def splits(result: Result) -> list[Bar]:
-    """The bar of each row of `mode_table`: fills and sizes in ns (`ortbench.report.bars.bar`), which add up to the row's latency.
+    """The bar of each row of `mode_table`: fills and sizes in ns (`ortbench.report.case_table.bar`), which add up to the row's latency.
 
     Phases are timed apart from `latency` and need not add up to it, so they share it out in proportion to their medians.
     Of a pipeline's copies there is what is not hidden.
@@ -132,3 +150,112 @@ def write_run(result: Result, path: Path) -> None:
     write_or_note(path / "table.csv", records_csv(result))
     for name, made in part_of(result.kind, "report", "FILES", {}).items():
         write_or_note(path / name, made(result))
+
+
+# The default screen of a result, 80 × 24: what ran where, the table, three facts with one command, what was checked, where it is saved
+
+
+_PLACES = 1  # of a per cent, of what an interval reaches
+_NAMES = 3  # of inputs, stages and shapes that a heading has
+
+
+def screen(result: Result, folder: str | None, height: int = HEIGHT) -> Report:
+    facts = facts_of(result)
+    told = [it for it in facts if sentence_of(it).weight in (Weight.GAIN, Weight.ANSWER)]
+    findings = [it._replace(row=_row_names(result, fact)) for it, fact in zip(shown(told), told, strict=True)]
+    content = Content(
+        Heading(heading(result)),
+        shown([it for it in facts if sentence_of(it).weight is Weight.DOUBT]),
+        tables_of(result),
+        findings,
+        [*not_measured(result), *warnings(result, {"cpu-nodes", *repeated_warnings(facts)})],
+        [Paragraph(_checked(result)), SavedIn(folder)],
+        [*(it.mode for it in told[:1]), CPU, *(it.mode for it in told[1:])],
+    )
+    return fit(result_name(result) or result.model["path"], content, height)
+
+
+def _row_names(result: Result, fact: Fact) -> tuple[str, ...]:
+    """What names the row of a point that a fact is about; nothing where it is of none."""
+    if not fact.point:
+        return ()
+    shape = next((it.name for it in result.shapes if it.point == fact.point), None)
+    return fact.mode, shape or part_of(result.kind, "report", "point_label")(fact.point)
+
+
+def heading(result: Result) -> list[str]:
+    """Two lines: the model with its inputs, or what is made of it; EP, device, threads, version and whether the machine was busy."""
+    note = " ".join(str(result.note or "").split())
+    target, threads = result.target, result.target.get("intra_op_threads")
+    cores = result.environment["cpu"].get("usable_cores")
+    where = units.count(threads, "thread") if threads else units.count(cores, "core") if cores else ""
+    noise = "" if result.noise is None else "busy machine" if is_busy(result) else "quiet machine"
+    ep = " and ".join(eps(result)) or f"{short(target['ep'])} EP on {device_name(result)}"
+    said = (ep, where, f"ONNX Runtime {result.environment['onnxruntime']}", noise)
+    of = part_of(result.kind, "report", "heading", input_shapes)(result)
+    return [f"{result.model['path']} ({of}){f': {note}' if note else ''}", ", ".join(filter(None, said))]
+
+
+def input_shapes(result: Result) -> str:
+    return first_of([f"{shorten(it['name'])}: {_shape(it['shape'])}" for it in result.model["inputs"]], _NAMES)
+
+
+def _shape(shape: list[int] | None) -> str:
+    return "?" if shape is None else "x".join(map(str, shape)) or "scalar"
+
+
+def _checked(result: Result) -> str:
+    """What was verified, in how many processes and how long it was measured, and where there is more."""
+    timed = [it for it in result.cases if it.status == OK and it.median(LATENCY) is not None]
+    said = []
+    if (sync := result.target["sync"]) is not None:
+        said.append(SYNC.get(sync["kind"], f"{sync['kind']} waits"))
+    equal = {it.mode for it in timed if _passed(it, "outputs")}
+    if len(equal) > 1:
+        compared = {it.mode for it in result.cases if "outputs" in it.checks}
+        of = f" of {len(compared)}" if len(compared) > len(equal) else ""
+        said.append(f"equal outputs in {len(equal)}{of} modes")
+    copied = [*dict.fromkeys(it.mode for it in timed if _passed(it, "zero_copy"))]
+    if copied and not is_on_host(result):
+        said.append(f"{join_words(copied)} zero-copy")
+    took = "" if result.took_ns is None else f" in {units.seconds(result.took_ns)}"
+    many = f" in {count} processes" if (count := processes_in(result)) else ""
+    ended = "Interrupted" if result.stopped and result.stopped["reason"] == "interrupted" else "Measured"
+    measured = f"{ended}{took}{many}; " if took or many else ""
+    return f"Checked: {', '.join(said) or 'nothing'}. {measured}-v prints more."
+
+
+def _passed(case: Case, name: str) -> bool:
+    return (check := case.checks.get(name)) is not None and check["verdict"] == "passed"
+
+
+# The most important columns of the whole tables, by kind: eight at most
+
+
+def _only(table: Table, names: Sequence[str]) -> Table:
+    """A table with its key and as many of some columns as fit a screen, the most important ones first; each name once, without a title."""
+    at_name = {it.name: at for at, it in reversed(list(enumerate(table.columns)))}
+    return replace(narrowed(table, [at_name[name] for name in names if name in at_name]), title="")
+
+
+def _speedup(case: Case) -> str:
+    """A speedup, and how far its interval reaches at most."""
+    if case.speedup is None or case.mode == CPU:
+        return "1.00×" if case.mode == CPU else NOTHING
+    value, ends = case.speedup.value, case.speedup.ci95
+    reach = "" if ends is None else f" ±{max(ends[1] - value, value - ends[0]) / value:.{_PLACES}%}"
+    return f"{units.times(value)}{reach}{'?' * case.noisy}"
+
+
+def _of_modes(result: Result) -> list[Table]:
+    names = part_of(result.kind, "report", "screen_columns", lambda _: kind_of(result.kind).view().screen)(result)
+    table = part_of(result.kind, "report", "mode_table", mode_table)(result, {"speedup": Own(_speedup)})
+    return [_only(table, [it for it in names if it != "copies" or not is_on_host(result)])]
+
+
+def tables_of(result: Result) -> list[Table]:
+    by_axis = part_of(result.kind, "report", "axis_tables")
+    if by_axis is None:
+        return _of_modes(result)
+    kind = kind_of(result.kind)
+    return [_only(table, kind.view((axis,)).screen) for axis, table in by_axis(result).items() if table.rows]

@@ -12,7 +12,7 @@ from ortbench.analysis.eps import shared_name
 from ortbench.features.doctor.facts import BAD, GOOD, KNOW, examine, usable, visible, works
 from ortbench.features.doctor.model import Facts
 from ortbench.features.doctor.report import build_doctor
-from ortbench.report.terminal.print import print_report
+from ortbench.report.terminal import print_report
 from tests.machines import SITE, card, ep, gpu_machine, hardware, quiet_machine
 from tests.results import noise_of
 

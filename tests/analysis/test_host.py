@@ -12,7 +12,7 @@ from ortbench.core.eps import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Items
-from ortbench.report.screens.screen import heading
+from ortbench.report.run import heading
 from ortbench.worker.session import loaded_libraries, software_renderer
 from tests.conftest import ROOT
 from tests.results import (

@@ -18,9 +18,9 @@ from ortbench.analysis.noise import (
 )
 from ortbench.analysis.speedups import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, over
 from ortbench.core.stats import Value
+from ortbench.facts.comparison import headline_of_many, mode_facts
 from ortbench.facts.findings import facts_of
 from ortbench.facts.sentences import large_figures, sentence
-from ortbench.facts.several import headline_of_many, mode_facts
 from ortbench.facts.shared import busy_fact
 from ortbench.features.sweep.analysis import is_noisy
 from ortbench.model.modes import CPU, DEVICE, RESIDENT

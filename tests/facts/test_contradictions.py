@@ -17,9 +17,9 @@ from ortbench.features.soak.analysis import put_figures as put_growth
 from ortbench.features.soak.model import SoakReading
 from ortbench.model.result import Case, Result
 from ortbench.report import comparison, run
+from ortbench.report.brief import brief
 from ortbench.report.model import Table, between
-from ortbench.report.screens.brief import brief
-from ortbench.report.screens.screen import screen
+from ortbench.report.run import screen
 from tests.expect import there
 from tests.report.test_terminal import shown
 from tests.results import (

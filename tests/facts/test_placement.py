@@ -10,11 +10,11 @@ import pytest
 
 from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Value
+from ortbench.facts.comparison import headline_of_many
 from ortbench.facts.findings import facts_of, repeated_warnings
-from ortbench.facts.several import headline_of_many
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import TensorMemory
-from ortbench.report.placement import places_table
+from ortbench.report.parts import places_table
 from tests.results import (
     EP,
     MB,

@@ -18,7 +18,7 @@ from ortbench.facts.sentences import in_order, sentence, sentences
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Figure
-from ortbench.report.screens.screen import screen
+from ortbench.report.run import screen
 from tests import results
 from tests.actions import page
 from tests.conftest import ROOT

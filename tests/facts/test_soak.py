@@ -7,7 +7,7 @@ import pytest
 from ortbench.analysis.comparable import mismatches
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import Value
-from ortbench.facts.several import mode_facts
+from ortbench.facts.comparison import mode_facts
 from ortbench.features.gate.gates.checks import check_alone
 from ortbench.features.gate.plan import Limits
 from ortbench.features.soak.analysis import put_figures as put_growth

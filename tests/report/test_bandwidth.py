@@ -40,8 +40,8 @@ from ortbench.features.bandwidth.measure import copy_driver
 from ortbench.features.bandwidth.model import CopyEp
 from ortbench.features.bandwidth.page import bandwidth_curve
 from ortbench.features.bandwidth.plan import CopyPlan, sizes
-from ortbench.features.page.report.chart_data.copies import copies_of
-from ortbench.features.page.report.chart_svg.draw import svg_file
+from ortbench.features.page.report.charts import copies_of
+from ortbench.features.page.report.drawings import svg_file
 from ortbench.measure.driver import Driver
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY

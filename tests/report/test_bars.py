@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ortbench.report.bars import bar
+from ortbench.report.case_table import bar
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from ortbench.features.gate.plan import Limits
 from ortbench.features.gate.report import gate_screen
 from ortbench.model.result_file import load
 from ortbench.report import comparison
+from ortbench.report.brief import brief
 from ortbench.report.model import Report, SideBySide
-from ortbench.report.screens.brief import brief
 from tests.conftest import ROOT, ortbench
 from tests.report.test_terminal import SCREENS, shown
 from tests.results import published

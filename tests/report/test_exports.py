@@ -27,7 +27,7 @@ from ortbench.features.junit.report import (
 from ortbench.features.services import report as services
 from ortbench.features.services.report import SUMMARY_CUT, SUMMARY_LIMIT, action_json, bmf, step_summary
 from ortbench.model.result import UNSUPPORTED, Case, Result
-from ortbench.report.publication import Part, Publication
+from ortbench.report.records import Part, Publication
 from tests.results import broken, measured, published, result_of, steady
 
 US, MS = 1_000, 1_000_000

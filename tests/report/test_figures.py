@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.features.page.report.chart_data.copies import bandwidth
-from ortbench.features.page.report.chart_data.model import Chart, LineChart, StackedBars
-from ortbench.features.page.report.chart_data.samples import distribution, drift, samples_of
-from ortbench.features.page.report.chart_data.times import latencies, phases
-from ortbench.features.page.report.chart_svg.draw import draw
+from ortbench.features.page.report.chart_model import Chart, LineChart, StackedBars
+from ortbench.features.page.report.charts import bandwidth, distribution, drift, latencies, phases, samples_of
+from ortbench.features.page.report.drawings import draw
 from ortbench.features.page.report.parts import charts_of
 from ortbench.model.result import FAILED, Case, Result
 from tests.odd import MS, swept, without_samples

@@ -24,17 +24,17 @@ from ortbench.core.safe_text import LONGEST, plain_name, visible, visible_lines
 from ortbench.features.chain.page import stage_times
 from ortbench.features.devices import report as listing
 from ortbench.features.junit.report import ERROR, Outcome, junit_xml
-from ortbench.features.page.report.chart_data.times import latencies
-from ortbench.features.page.report.chart_svg.draw import draw
+from ortbench.features.page.report.charts import latencies
+from ortbench.features.page.report.drawings import draw
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
 from ortbench.model.result import FAILED
 from ortbench.model.result_file import parse
 from ortbench.report.markdown import escaped, markdown
 from ortbench.report.model import Column, Command, Heading, Kind, Note, Notes, Paragraph, Report, Table, Title
+from ortbench.report.progress import LiveProgress
 from ortbench.report.records import csv_text
-from ortbench.report.terminal.print import print_report
-from ortbench.report.terminal.progress import LiveProgress
+from ortbench.report.terminal import print_report
 from tests.conftest import MODELS, ROOT, Ran, ortbench, ortbench_here
 from tests.hostile import NAMES, UNSEEN, model
 from tests.odd import long_chain

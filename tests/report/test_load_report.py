@@ -11,7 +11,7 @@ from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.load.analysis import load_cases
 from ortbench.features.load.page import by_clients, by_rate
 from ortbench.features.load.report import closed_table, heading, open_table, own_line
-from ortbench.features.page.report.chart_data.model import LineChart
+from ortbench.features.page.report.chart_model import LineChart
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
 from ortbench.model.result import UNSUPPORTED, Case, Result

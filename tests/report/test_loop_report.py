@@ -9,7 +9,7 @@ import pytest
 from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.loop.report import copied_per_step
 from ortbench.features.services.report import action_json
-from ortbench.report.bars import sparkline
+from ortbench.report.case_table import sparkline
 from ortbench.report.markdown import markdown
 from ortbench.report.run import build
 from tests.odd import page_of

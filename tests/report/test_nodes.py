@@ -11,9 +11,10 @@ from ortbench.core.eps import CPU_EP
 from ortbench.model import result_file
 from ortbench.model.result import Result
 from ortbench.model.schema import InnerCopies
-from ortbench.report import placement, run
+from ortbench.report import parts as placement
+from ortbench.report import run
 from ortbench.report.markdown import markdown
-from ortbench.report.terminal.print import NARROW
+from ortbench.report.terminal import NARROW
 from tests.report.test_terminal import shown
 from tests.results import (
     DET,

@@ -8,7 +8,7 @@ from ortbench.model.result import Result
 from ortbench.model.schema import MachineNoise
 from ortbench.report import comparison, run
 from ortbench.report.model import Findings, Heading, Report
-from ortbench.report.noise import noise_part
+from ortbench.report.parts import noise_part
 from tests.results import US, measured, noise_of, result_of, steady
 
 HALF = [0.0, 0.5] * 20

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.stats import Value
-from ortbench.features.page.report.chart_svg.sheet import PALETTE, WIDTH
 from ortbench.features.page.report.page import build_page
+from ortbench.features.page.report.sheet import PALETTE, WIDTH
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from ortbench.report.model import Report

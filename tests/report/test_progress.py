@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.jobs.run import ForecastLine
-from ortbench.report.terminal.progress import LiveProgress
+from ortbench.report.progress import LiveProgress
 from tests.conftest import MODELS, ROOT, command, ortbench
 from tests.report.test_terminal import clean, in_a_terminal
 

@@ -18,7 +18,7 @@ from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Table
 from ortbench.report.phrases import heading, not_measured
 from ortbench.report.run import build, measured_cases, mode_table, split_legend, splits
-from ortbench.report.terminal.print import stacked
+from ortbench.report.terminal import stacked
 from tests.conftest import ROOT
 from tests.results import (
     MS,

@@ -19,10 +19,9 @@ from ortbench.model.modes import LATENCY
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
 from ortbench.report import comparison, run
+from ortbench.report.brief import HEIGHT, WIDTH, brief
 from ortbench.report.model import Findings, Report, Table
-from ortbench.report.screens.brief import HEIGHT, brief
-from ortbench.report.screens.narrow import WIDTH
-from ortbench.report.screens.screen import screen
+from ortbench.report.run import screen
 from tests import results
 from tests.benchmarks.same import SUITE
 from tests.conftest import MODELS, ROOT, SCREEN, ortbench

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.features.page.report.chart_svg.sheet import inline_svg
+from ortbench.features.page.report.sheet import inline_svg
 
 WRITTEN = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
 <!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN"

@@ -11,7 +11,7 @@ import pytest
 
 from ortbench.analysis.items import put_throughput
 from ortbench.features.junit.report import outcomes_of_run
-from ortbench.features.page.report.chart_data.model import Chart, LineChart, Panel
+from ortbench.features.page.report.chart_model import Chart, LineChart, Panel
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json, bmf
 from ortbench.features.sweep.analysis import best_of

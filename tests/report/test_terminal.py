@@ -34,10 +34,10 @@ from ortbench.features.suite.job import record
 from ortbench.model.result import FAILED, Result
 from ortbench.model.result_file import load
 from ortbench.report import comparison, run
+from ortbench.report.console import Screen, shortened, wrapped
 from ortbench.report.model import Report
-from ortbench.report.screens.screen import screen as default_screen
-from ortbench.report.terminal.console import Screen, shortened, wrapped
-from ortbench.report.terminal.print import print_report
+from ortbench.report.run import screen as default_screen
+from ortbench.report.terminal import print_report
 from tests.conftest import ROOT, command, lacking
 from tests.report.test_profile import CPU_LATENCY, recording, session
 from tests.results import (

@@ -13,9 +13,9 @@ from ortbench.features.suite import report as suite
 from ortbench.features.suite.job.record import BROKEN, MEASURED, Record
 from ortbench.report import model
 from ortbench.report.comparison import verdict_cell
+from ortbench.report.console import Screen
 from ortbench.report.model import BAD, GOOD, KEY, Cell, Column, Kind, Table
-from ortbench.report.terminal.console import Screen
-from ortbench.report.terminal.print import print_table
+from ortbench.report.terminal import print_table
 
 
 def printed(table: Table, monkeypatch: pytest.MonkeyPatch) -> str:

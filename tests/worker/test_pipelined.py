@@ -17,8 +17,7 @@ from ortbench.core.stats import Stats, Value
 from ortbench.facts.fact import Quantity
 from ortbench.facts.findings import headline
 from ortbench.features.junit.report import outcomes_of_run
-from ortbench.features.page.report.chart_data.samples import distribution
-from ortbench.features.page.report.chart_data.times import latencies, phases
+from ortbench.features.page.report.charts import distribution, latencies, phases
 from ortbench.features.services.report import action_json
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.modes import ASYNC, LATENCY, MODES, PIPELINED, is_rate

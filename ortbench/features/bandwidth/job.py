@@ -65,6 +65,6 @@ def _write_tables(result: Result, folder: Path) -> None:
     write_or_note(folder / "table.csv", records_csv(result))
     if is_there("page") and measured_cases(result) and find_spec("matplotlib") is not None:
         from ortbench.features.bandwidth.page import bandwidth_curve
-        from ortbench.features.page.report.chart_svg.draw import svg_file  # it takes longer to import than all else
+        from ortbench.features.page.report.drawings import svg_file  # it takes longer to import than all else
 
         write_or_note(folder / "bandwidth.svg", svg_file(bandwidth_curve(result)))

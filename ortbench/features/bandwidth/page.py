@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ortbench.features.bandwidth.analysis import TITLES, gbps, measured_cases, size_of
-from ortbench.features.page.report.chart_data.copies import LOOKS, by_size
-from ortbench.features.page.report.chart_data.model import Line, LineChart
+from ortbench.features.page.report.chart_model import Line, LineChart
+from ortbench.features.page.report.charts import LOOKS, by_size
 from ortbench.model.modes import DIRECTIONS, MEMORIES, ORDINARY
 from ortbench.model.result import Result
 from ortbench.report.phrases import ep_line

@@ -15,8 +15,8 @@ from ortbench.model.modes import DIRECTIONS, H2D, MEMORIES, RUN
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Direction, Sync
 from ortbench.report import model
-from ortbench.report.bars import bar
-from ortbench.report.noise import noise_part
+from ortbench.report.case_table import bar
+from ortbench.report.parts import noise_part
 from ortbench.report.phrases import ended, ep_line, memory_said, warnings
 
 _COLUMNS = (

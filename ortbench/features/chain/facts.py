@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ortbench.analysis.advice import Weight
 from ortbench.facts.fact import Fact, bytes_of, latency, ns, share
+from ortbench.facts.run import speedup_facts
 from ortbench.facts.sentences import Sentence
 from ortbench.facts.shared import host_facts
-from ortbench.facts.speedups import speedup_facts
 from ortbench.features.chain.model import Chain
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import OK, Result

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ortbench.core import units
 from ortbench.features.chain.analysis import crosses, crossing_ns
-from ortbench.features.page.report.chart_data import model
-from ortbench.features.page.report.chart_data.times import parts_in_order
+from ortbench.features.page.report import chart_model as model
+from ortbench.features.page.report.charts import parts_in_order
 from ortbench.model.result import Result
 from ortbench.report.model import Column, Kind, Table
 

@@ -31,8 +31,8 @@ def doctor(with_noise: bool, python: str | None, json_out: str | None, verbose: 
     findings = [{"section": section.title, **it._asdict()} for section in sections for it in section.findings]
     if not write_json({"works": works(facts), "findings": findings, "facts": facts}, json_out):
         from ortbench.features.doctor.report import build_doctor
-        from ortbench.report.screens.brief import brief
-        from ortbench.report.terminal.print import print_report
+        from ortbench.report.brief import brief
+        from ortbench.report.terminal import print_report
 
         report = build_doctor(sections, usable(facts))
         print_report(report if verbose else brief(report))

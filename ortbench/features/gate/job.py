@@ -63,7 +63,7 @@ from ortbench.plan.plan import Observer, OutputOptions, Plan, check
 from ortbench.plan.plan_builder import modes_to_compare, with_memory
 from ortbench.plan.target import Inputs
 from ortbench.report.markdown import markdown
-from ortbench.report.publication import Part, Publication
+from ortbench.report.records import Part, Publication
 
 # What is asked for
 

@@ -12,6 +12,7 @@ from ortbench.facts.checks import UNCLEAR as UNDECIDED
 from ortbench.facts.comparison import is_repeated
 from ortbench.features.gate.gates.checks import Verdict, overall
 from ortbench.model.metrics import Figure, figure
+from ortbench.report.brief import brief
 from ortbench.report.comparison import (
     head_of,
     off_target,
@@ -46,9 +47,7 @@ from ortbench.report.model import (
     filled,
     maybe,
 )
-from ortbench.report.noise import noise_part
-from ortbench.report.outputs import doubt_part, outputs_part
-from ortbench.report.screens.brief import brief
+from ortbench.report.parts import doubt_part, noise_part, outputs_part
 
 _CHANGES = (("gate-change", "one"), ("comparability", "changed"))
 

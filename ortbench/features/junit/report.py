@@ -28,7 +28,7 @@ from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import TIME, known_or_plain
 from ortbench.model.metrics import figure as figure_of
 from ortbench.model.result import OK, UNSUPPORTED, Case, Result
-from ortbench.report.publication import Part, Publication, number_repeated, plain_line, samples_text
+from ortbench.report.records import Part, Publication, number_repeated, plain_line, samples_text
 
 ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.features.gate.gates`
 

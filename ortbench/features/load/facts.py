@@ -18,9 +18,9 @@ from ortbench.core.safe_text import join_words
 from ortbench.core.stats import FEW, Value
 from ortbench.core.units import rate_asked
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
+from ortbench.facts.run import MORE_PROCESSES
 from ortbench.facts.sentences import LONGER, PROGRAM, WAIT, Sentence
 from ortbench.facts.shared import condition
-from ortbench.facts.speedups import MORE_PROCESSES
 from ortbench.features.load.analysis import (
     CONCURRENCY,
     RATE,

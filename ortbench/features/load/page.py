@@ -21,7 +21,7 @@ from ortbench.features.load.analysis import (
     slo_text,
 )
 from ortbench.features.load.model import KIND, SloRate
-from ortbench.features.page.report.chart_data import model
+from ortbench.features.page.report import chart_model as model
 from ortbench.model.modes import LATENCY, THROUGHPUT
 from ortbench.model.result import Case, Result
 from ortbench.report.model import Column, Kind, Table, between, columns

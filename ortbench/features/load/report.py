@@ -45,11 +45,10 @@ from ortbench.model.modes import (
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 from ortbench.report import model
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table
-from ortbench.report.costs import cost_parts
+from ortbench.report.parts import cost_parts, on_page, placement_parts, titled
 from ortbench.report.phrases import ORDERS, measured_report, not_measured
-from ortbench.report.placement import on_page, placement_parts, titled
 from ortbench.report.records import with_units
-from ortbench.report.screens.screen import input_shapes
+from ortbench.report.run import input_shapes
 
 if TYPE_CHECKING:
     import numpy as np

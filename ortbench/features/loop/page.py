@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortbench.core import units
 from ortbench.features.loop.analysis import is_first_apart
-from ortbench.features.page.report.chart_data import model
+from ortbench.features.page.report import chart_model as model
 from ortbench.model.result import Result
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 

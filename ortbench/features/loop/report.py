@@ -11,8 +11,7 @@ from ortbench.features.loop.model import KIND, Generation, Loop
 from ortbench.model.modes import LATENCY, STEP
 from ortbench.model.result import Case, Result
 from ortbench.report import phrases
-from ortbench.report.bars import sparkline
-from ortbench.report.case_table import Own
+from ortbench.report.case_table import Own, sparkline
 from ortbench.report.model import NOTHING, Kind, maybe
 from ortbench.report.phrases import PAIRS, shape_text
 from ortbench.report.records import csv_text

@@ -22,5 +22,5 @@ FEATURE = Feature(
     },
     views=dict.fromkeys(("build_page", "first_part_html", "tables_html"), "report.page")
     | dict.fromkeys(("figure_of", "figure_of_several"), "report.parts")
-    | {"figure": "report.chart_svg.draw"},
+    | {"figure": "report.drawings"},
 )

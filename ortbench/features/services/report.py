@@ -24,7 +24,7 @@ from ortbench.model.modes import is_rate
 from ortbench.model.result import Result
 from ortbench.report.model import NOTHING
 from ortbench.report.phrases import device_name
-from ortbench.report.publication import Publication, number_repeated, plain_line, samples_text
+from ortbench.report.records import Publication, number_repeated, plain_line, samples_text
 
 
 def action_json_file(publication: Publication, _: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.core import units
-from ortbench.features.page.report.chart_data import model
+from ortbench.features.page.report import chart_model as model
 from ortbench.features.soak.analysis import TOLERANCE, Trend, trends_of
 from ortbench.model.result import Result
 from ortbench.report.model import Column, Kind, Table, columns

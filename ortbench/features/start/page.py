@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.features.page.report.chart_data import model
-from ortbench.features.page.report.chart_data.times import parts_in_order
+from ortbench.features.page.report import chart_model as model
+from ortbench.features.page.report.charts import parts_in_order
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import START_PARTS
 from ortbench.model.result import Result

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ortbench.analysis.items import differing_dims
 from ortbench.core import units
 from ortbench.core.stats import Value
-from ortbench.features.page.report.chart_data import model
+from ortbench.features.page.report import chart_model as model
 from ortbench.features.sweep.analysis import decided_best, slo_of
 from ortbench.model.metric_names import Slo
 from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, is_rate

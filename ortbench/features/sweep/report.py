@@ -27,10 +27,8 @@ from ortbench.model.modes import (
 from ortbench.model.result import UNSUPPORTED, Case, Point, Result
 from ortbench.report import model
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, figure_table
-from ortbench.report.costs import CPU_COLUMN, TITLE
-from ortbench.report.outputs import own_outputs
+from ortbench.report.parts import CPU_COLUMN, TITLE, on_page, own_outputs, placement_parts, titled
 from ortbench.report.phrases import measured_report, said_once
-from ortbench.report.placement import on_page, placement_parts, titled
 
 _NAMES = 3  # of shapes that a heading has
 BEST, TIE, WORSE, SMALLER = "best", "as good", "worse", "smaller"

@@ -19,12 +19,12 @@ from ortbench.model.result import Result
 from ortbench.model.result_file import load, save
 from ortbench.report.comparison import build as build_comparison
 from ortbench.report.comparison import records as comparison_records
-from ortbench.report.costs import cost_parts, host_table
 from ortbench.report.glossary import Group, entries
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Report
+from ortbench.report.parts import cost_parts, host_table
 from ortbench.report.run import build
-from ortbench.report.terminal.print import print_report
+from ortbench.report.terminal import print_report
 from tests.report.test_page import Page
 from tests.report.test_terminal import screen, shown
 from tests.results import MS, US, decoding, hosted, measured, result_of, steady

@@ -19,24 +19,25 @@ from ortbench.analysis.speedups import (
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.facts.comparison import (
+    FEW_RESULTS,
     best_of_models,
     bests,
     between_runs_facts,
     ep_facts,
     items_facts,
     lacking_facts,
+    mode_facts,
     ratio_facts,
     setting_facts,
 )
 from ortbench.facts.findings import shown
 from ortbench.facts.run import copy_share
 from ortbench.facts.sentences import phrase
-from ortbench.facts.several import FEW_RESULTS, mode_facts
 from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, drawn, sections
 from ortbench.model.result import Result
 from ortbench.report import model
 from ortbench.report.comparison import tables as side_by_side
-from ortbench.report.outputs import doubt_part, outputs_part
+from ortbench.report.parts import doubt_part, outputs_part
 from ortbench.report.phrases import heading
 
 # Several results

@@ -17,11 +17,10 @@ from ortbench.core import __version__
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
-from ortbench.facts.comparison import bests, ep_facts
+from ortbench.facts.comparison import bests, ep_facts, headline_of_many
 from ortbench.facts.findings import facts_of, headline, shown
 from ortbench.facts.sentences import LargeFigure, large_figures
-from ortbench.facts.several import headline_of_many
-from ortbench.features.page.report.chart_svg.draw import draw
+from ortbench.features.page.report.drawings import draw
 from ortbench.features.page.report.overview import overview
 from ortbench.features.page.report.parts import (
     Drawn,
@@ -39,7 +38,7 @@ from ortbench.model.result_file import result_json
 from ortbench.report.glossary import Entry, Group, entries
 from ortbench.report.model import DERIVED, Block, Note, Report, Table
 from ortbench.report.phrases import heading, remark, result_name
-from ortbench.report.publication import Publication
+from ortbench.report.records import Publication
 from ortbench.report.run import build
 
 

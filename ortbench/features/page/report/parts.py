@@ -18,15 +18,16 @@ from ortbench.analysis.advice import Finding
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
-from ortbench.features.page.report.chart_data.copies import bandwidth
-from ortbench.features.page.report.chart_data.model import Chart
-from ortbench.features.page.report.chart_data.samples import distribution, drift
-from ortbench.features.page.report.chart_data.times import (
+from ortbench.features.page.report.chart_model import Chart
+from ortbench.features.page.report.charts import (
+    bandwidth,
+    distribution,
+    drift,
     latencies,
     phases,
 )
-from ortbench.features.page.report.chart_svg.draw import draw, figure
-from ortbench.features.page.report.chart_svg.sheet import PALETTE
+from ortbench.features.page.report.drawings import draw, figure
+from ortbench.features.page.report.sheet import PALETTE
 from ortbench.model.kinds import kind_of
 from ortbench.model.result import Result
 from ortbench.report import model

@@ -56,7 +56,7 @@ from ortbench.measure.progress import Forecast
 from ortbench.model.result import OK
 from ortbench.plan.plan import OutputOptions
 from ortbench.report.markdown import markdown
-from ortbench.report.publication import Failure, Part, Publication
+from ortbench.report.records import Failure, Part, Publication
 
 Runner = Callable[..., tuple[list[Record], bool]]  # as `run_cases` is called
 Tell = Callable[[Record, bool], None]  # the record of a case as it ends, and whether it was done before

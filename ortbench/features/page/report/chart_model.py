@@ -1,6 +1,6 @@
 """What a chart is: one of three drawings of plain data, with a caption and its figures as a table.
 
-`ortbench.features.page.report.chart_svg` draws them. Times are in ns, colours are names of its palette.
+`ortbench.features.page.report.drawings` draws them. Times are in ns, colours are names of its palette.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ortbench.core import units
 from ortbench.core.safe_text import visible
-from ortbench.features.page.report.chart_data.model import Look
+from ortbench.features.page.report.chart_model import Look
 
 # Colours in light and dark mode, from Okabe and Ito's palette, which the colour-blind can tell apart too; hatching,
 # shape or a label says the same again. The light ones double as placeholders in the SVG, so no two may be the same.

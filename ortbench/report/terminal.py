@@ -11,9 +11,10 @@ from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ortbench.model.schema import Memory
 from ortbench.report import model
-from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, bar
-from ortbench.report.terminal.console import Screen, shown, wrapped
+from ortbench.report.case_table import COPIES, FILLS, PER_RUN, SPLIT, bar
+from ortbench.report.console import Screen, shown, wrapped
 
 NARROW = 19  # characters of a long name; with so few every table of nodes fits 80 columns
 _GAP = 2  # cells between two columns
@@ -271,3 +272,20 @@ def _print_side_by_side(screen: Screen, block: model.SideBySide) -> None:
         screen.blank()
         screen.text(table.title, style="heading")
         print_table(screen, table)
+
+
+# What lists of EPs and of models say of an EP: its memory and its modes
+
+
+def print_memory(screen: Screen, memory: Memory, label: str) -> None:
+    default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
+    in_host = f"{default}: all modes have their tensors in it, so copies are within host memory"
+    screen.text(in_host if memory["kind"] == "host" else f"{default}; {shared}", label=label)
+
+
+def print_modes(screen: Screen, modes: Mapping[str, str | None], label: str) -> None:
+    """Those that can be measured, and why the others cannot, each reason once."""
+    screen.text(", ".join(mode for mode, why in modes.items() if why is None), label=label)
+    for one in dict.fromkeys(why for why in modes.values() if why is not None):
+        names = ", ".join(mode for mode, why in modes.items() if why == one)
+        screen.text(f"{names} unsupported: {one}", label=" " * len(label))

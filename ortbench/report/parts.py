@@ -1,4 +1,4 @@
-"""Where nodes ran and tensors were: profiled nodes, copies inside the graph, placement; and the environment, as a page has it."""
+"""Parts that reports of several kinds have: a busy machine, outputs that moved, resource usage, where nodes ran and tensors were."""
 
 from __future__ import annotations
 
@@ -6,23 +6,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from ortbench.analysis.comparison import are_one_run
+from ortbench.analysis.noise import is_busy, join_noise
+from ortbench.analysis.outputs import EXPECTED, MEASURES, moved, worst
 from ortbench.analysis.placement import MOST, NOT_KNOWN, forced_by, moved_inside, operators_of, short
+from ortbench.analysis.resource_usage import cpu_time_ns
 from ortbench.core import units
+from ortbench.core.features import part_of, passes
 from ortbench.core.safe_text import join_words, shorten
 from ortbench.core.units import duration, size
-from ortbench.model.metrics import SHARE
-from ortbench.model.modes import CPU
+from ortbench.facts.findings import shown
+from ortbench.facts.shared import doubt_facts, noise_facts
+from ortbench.model.kinds import kind_of
+from ortbench.model.metrics import METRICS, SHARE, Group, metric
+from ortbench.model.modes import CPU, CPU_TIME, ENQUEUE, NO_SPIN, SPIN_SHARE
 from ortbench.model.result import OK, Result
-from ortbench.model.schema import Gpu, InnerCopies, Island, MemcpyNode, Nodes, Tensor
+from ortbench.model.schema import Gpu, InnerCopies, Island, MemcpyNode, Nodes, OutputDistance, OutputsCompared, Tensor
+from ortbench.report.case_table import Own, figure_table, in_groups
 from ortbench.report.model import (
+    EVERYWHERE,
     KEY,
     MARKDOWN,
     NOTHING,
     PAGE,
     PRINTED,
+    UNCLEAR,
     Block,
     Column,
+    Findings,
     Kind,
+    Medium,
+    Note,
+    Notes,
     Paragraph,
     Table,
     Title,
@@ -31,6 +46,141 @@ from ortbench.report.model import (
     maybe,
 )
 from ortbench.report.phrases import SYNC, device_name, eps
+
+# A busy machine
+
+
+def noise_part(results: Sequence[Result], of_gate: bool = False) -> list[Sequence[Block]]:
+    """The part that stands first; none where the machine was quiet, or nobody knows. Blocks of one run took turns: what disturbed one
+    disturbed all."""
+    busy = next((it for it in results if is_busy(it)), results[0])
+    if all(are_one_run(results[0], it) for it in results):
+        busy = replace(results[0], noise=join_noise(it.noise for it in results))
+    found = list(noise_facts(busy))
+    if not found:
+        return []
+    if of_gate:
+        found = [it._replace(next="") for it in found]
+    return [[Findings(shown(found))]]
+
+
+# Outputs
+
+
+_MOST = 5  # outputs of a comparison that have a row
+_LEAST_COSINE = 0.99  # of outputs that are about the same
+_OUTPUT_COLUMNS = tuple(
+    Column(it.title, Kind.NUMBER, 2 if key in ("cosine", "top1") else 1)
+    for key in MEASURES
+    for it in (metric(f"outputs.{key}"),)
+)
+
+
+def outputs_part(results: Sequence[Result], names: Sequence[str]) -> list[Sequence[Block]]:
+    """The outputs that moved, those that moved most first; no part where all are the same to the last bit, or compared with none."""
+    found = [(name, result, it) for name, result in zip(names, results, strict=True) for it in result.outputs or ()]
+    return _part(found, len(results) > 1, EVERYWHERE)
+
+
+def own_outputs(result: Result) -> list[Sequence[Block]]:
+    """The same of one result: beside those of other configurations on a page alone, as a comparison shows them elsewhere."""
+    found = [("", result, it) for it in result.outputs or ()]
+    expected = [it for it in found if it[2]["against"] == EXPECTED]
+    others = [it for it in found if it not in expected]
+    return [*_part(expected, False, EVERYWHERE), *_part(others, False, PAGE)]
+
+
+def doubt_part(
+    results: Sequence[Result], names: Sequence[str], media: frozenset[Medium] = EVERYWHERE
+) -> list[Sequence[Block]]:
+    """Which figures are doubtful and what mends it; no part where none are."""
+    facts = [
+        it for name, result in zip(names, results, strict=True) for it in doubt_facts(result, name * (len(results) > 1))
+    ]
+    return [[Findings(shown(facts), media=media)]] if facts else []
+
+
+def _part(
+    found: Sequence[tuple[str, Result, OutputsCompared]], named: bool, media: frozenset[Medium]
+) -> list[Sequence[Block]]:
+    rows = [(name, it["against"], one) for name, _, it in found for one in list(moved(it))[:_MOST]]
+    if not rows:
+        return []
+    more = sum(max(0, len(list(moved(it))) - _MOST) for *_, it in found)
+    headed = (
+        *([Column("outputs of", Kind.WORD, KEY)] if named else []),
+        Column("compared with", Kind.WORD, KEY),
+    )
+    columns = (*headed, Column("output", Kind.LONG_NAME, KEY), *_OUTPUT_COLUMNS)
+    cells = tuple((*([name] if named else []), against, one["name"], *_cells(one)) for name, against, one in rows)
+    rest = f"and {more} more that moved less" if more else ""
+    table = Table(columns, cells, title="How far outputs moved", rest=rest, media=media)
+    said: list[Block] = []
+    if any(_is_synthetic(it) for _, it, _ in found):
+        said.append(Paragraph(_SYNTHETIC, media=media))
+    if far := [text for name, _, it in found if (text := _far(name, it))]:
+        said.append(Notes([Note(it, "!", UNCLEAR) for it in far], media=media))
+    return [[filled(table), *said]]
+
+
+def _far(name: str, it: OutputsCompared) -> str:
+    """That outputs which pass are far off; empty where they are not, or do not pass."""
+    found = worst(it["distances"])
+    least = {"top1": 1.0, "cosine": _LEAST_COSINE}
+    off = [metric(f"outputs.{key}") for key in least if found.get(key, 1.0) < least[key]]
+    if it["differs"] is not None or not off:
+        return ""
+    figures = " and ".join(f"{of.title} {of.unit.text(found[of.key.removeprefix('outputs.')])}" for of in off)
+    return f"{f'{name}: ' if name else ''}outputs with {figures} pass only by the tolerance (--rtol, --atol)"
+
+
+_SYNTHETIC = "Inputs are synthetic; --input PATH shows how far outputs move with real ones."
+
+
+def _is_synthetic(result: Result) -> bool:
+    return any(tensor.get("range") is not None for tensor in result.model["inputs"])
+
+
+def _cells(one: OutputDistance) -> list[str]:
+    values = (one["max_error"], one["mean_error"], one["sqnr"], one["cosine"], one["top1"])
+    shown = (metric(f"outputs.{key}").unit.text for key in MEASURES)
+    return [maybe(value, show) for value, show in zip(values, shown, strict=True)]
+
+
+# Resource usage
+
+
+_HOST = [it for it in METRICS.values() if it.group is Group.HOST]
+# Those of a pass of its own, and what comes in one: columns that stay together where the terminal is narrow.
+_IN_A_PASS = [it.key for it in _HOST if it.key.endswith(NO_SPIN) or it.key == SPIN_SHARE]
+_ALWAYS = [it.key for it in _HOST if it.key not in _IN_A_PASS]
+# CPU time of single blocks is too short for the system's counting.
+CPU_COLUMN = {CPU_TIME: Own(lambda case: maybe(cpu_time_ns(case), units.duration))}
+
+
+TITLE = "Resource usage"
+
+
+def host_table(result: Result) -> Table:
+    """A row for each mode of which something was taken; only columns that hold something."""
+    cases = in_groups([it for it in result.at_point() if it.host is not None or it.median(ENQUEUE) is not None])
+    return figure_table((_ALWAYS, _IN_A_PASS), cases, own=CPU_COLUMN, title="Host CPU")
+
+
+def cost_parts(result: Result) -> list[list[Block]]:
+    """A part of a report for each kind of cost that a result has, with its title."""
+    table, parts = host_table(result), []
+    if table.rows:
+        parts.append([Title(f"{TITLE}: host CPU per {kind_of(result.kind).work}"), table])
+    for feature, it in passes().values():
+        has_it = any(it.key in case.own for case in result.at_point())
+        if has_it and (blocks := part_of(feature, "report", "cost_blocks")(result)):
+            parts.append([Title(f"{TITLE}: {it.key}"), *blocks])
+    return parts
+
+
+# Where nodes ran and tensors were
+
 
 _FIGURES = columns(Kind.NUMBER, "nodes", "time", "share of inference")
 _OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *_FIGURES)

@@ -1,1 +1,0 @@
-"""Default screens, 80 × 24: of a result, and of any other report."""
