@@ -47,7 +47,8 @@ def commands() -> dict[str, Command]:
     """All commands, of the core and of features, in the order in which help and the README list them; each with its module."""
     own = {name: it._replace(module=f"{__name__}.{it.module}") for name, it in _OF_CORE.items()}
     of_features = {
-        name: it._replace(module=it.module or f"{__name__}.measure") for name, it in features.commands().items()
+        name: command._replace(module=command.module or f"{__name__}.measure")
+        for name, command in features.commands().items()
     }
     in_order = sorted((own | of_features).items(), key=lambda it: (features.GROUPS.index(it[1].group), it[1].order))
     return dict(in_order)
