@@ -235,7 +235,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(
-    ("command", "option"), mostly_wide(COMMANDS, 3), ids=lambda it: it if isinstance(it, str) else it.flag
+    ("command", "option"), mostly_wide(COMMANDS, 6), ids=lambda it: it if isinstance(it, str) else it.flag
 )
 def test_every_option_reaches_the_plan(
     command: str, option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -72,8 +72,6 @@ def test_what_counts_as_a_warning(line: str, first: str | None) -> None:
     [
         ("run", ()),
         ("run", ("--intra-op-threads", "1,2")),
-        ("loop", ("--feedback", "y=x", "--steps", 2)),
-        ("load", ("--concurrency", 1, "--duration", "0.1")),
         ("start", ("--iterations", 2)),
         ("gate", ("--max-cpu-nodes", 9, "--duration", "0.1")),
     ],

@@ -56,19 +56,6 @@ def test_an_environment_needs_nothing_of_ortbenchs(bare: Environment, tmp_path: 
 
 
 @pytest.mark.wide
-def test_its_folder_stands_for_it(bare: Environment, tmp_path: Path) -> None:
-    folder = bare.python.parent.parent
-    ran = ortbench("inspect", TINY, "--python", folder, "--json", "-")
-    assert (ran.code, ran.err) == (0, "")
-    found = json.loads(ran.out)
-    assert found["operators"] is None  # the package onnx reads them
-    assert found["inputs"][0]["shape"] == [16]
-    listed = json.loads(ortbench("devices", "--python", folder, "--json", "-").out)
-    assert {ep["name"] for ep in listed["eps"]} >= {"CPUExecutionProvider"}
-    assert "onnxruntime-ep-webgpu" not in listed["runtime"]["packages"]
-
-
-@pytest.mark.wide
 def test_all_modes_and_bandwidth_of_a_device(bare: Environment, real_library: Path, tmp_path: Path) -> None:
     where = ["--python", bare.python, "--ep", real_library]
     ran = ortbench("run", TINY, *where, *ONCE, "--mode", "all", "--depth", 2, "--measure-nodes", "--trace",
@@ -109,19 +96,6 @@ def test_environments_stand_side_by_side_with_the_same_inputs(bare: Environment,
     assert ranges["input_ids"] == [0, 499]
     (folder,) = (tmp_path / "out").glob("[!.]*")
     assert "bare" in (folder / "comparison.md").read_text()
-
-
-@pytest.mark.wide
-def test_several_eps_and_environments_are_measured_each_with_each(
-    bare: Environment, real_library: Path, tmp_path: Path
-) -> None:
-    link = tmp_path / "second"
-    link.symlink_to(bare.python.parent.parent)
-    ran = ortbench("run", TINY, "--ep", "cpu", "--ep", real_library, "--python", bare.python, "--python", link, *ONCE,
-                   "--mode", "cpu-tensors", "--out", tmp_path / "out")  # fmt: skip
-    assert (ran.code, ran.err) == (0, "")
-    device = real_library.stem
-    assert set(results(tmp_path / "out")) == {"cpu-bare", "cpu-second", f"{device}-bare", f"{device}-second"}
 
 
 @pytest.mark.wide

@@ -133,23 +133,6 @@ def test_the_interpreter_that_was_checked_is_the_one_that_runs(two: Path, tmp_pa
     assert (two / "ran").exists()
 
 
-@pytest.mark.wide
-def test_so_it_is_wherever_one_is_named(two: Path, tmp_path: Path) -> None:
-    (two / "suite.toml").write_text(f'[[bench]]\nmodel = "{TINY}"\nep = "cpu"\niterations = 1\npython = "python3"\n')
-    (two / "inner").mkdir()
-    for line, where in (
-        (("start", TINY, "--ep", "cpu", "--iterations", 1, "--python", "python3"), two),
-        (("run", TINY, *SHORT, "--python", "../python3"), two / "inner"),
-        (("gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--duration", 0.1,
-          "--baseline-python", "./python3", "--max-regression", "900%"), two),
-        (("suite", "here/suite.toml"), tmp_path),
-    ):  # fmt: skip
-        path = f"{two.parent}/other:{os.environ['PATH']}"
-        ran = ortbench(*line, "--out", tmp_path / line[0], cwd=where, PATH=path)
-        assert ran.code in (0, 4), ran  # a gate this short cannot tell
-        (two / "ran").unlink()
-
-
 @pytest.mark.parametrize("own", [None, "0"])
 def test_workers_run_without_telemetry_unless_it_is_asked_for(own: str | None, tmp_path: Path) -> None:
     package = tmp_path / "packages" / "onnxruntime"
