@@ -83,3 +83,12 @@ def test_numpy_starts_no_threads_here_and_as_many_as_ever_elsewhere(monkeypatch:
     assert os.environ[name] == "1"
     assert name not in processes.given_variables()
     assert name not in processes.surroundings()
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Where it lies is how Python knows its environment."""
+    real = environment(tmp_path / "real")
+    (tmp_path / "mine" / "bin").mkdir(parents=True)
+    (tmp_path / "mine" / "bin" / "python").symlink_to(real)
+    assert processes.interpreter_in(str(tmp_path / "mine")) == str(tmp_path / "mine" / "bin" / "python")
+    assert processes.environment_name(str(tmp_path / "mine" / "bin" / "python")) == "mine"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -432,3 +433,9 @@ def test_what_a_result_knows_of_itself() -> None:
     assert [warning["message"] for warning in result.warnings] == ["m", "another"]
     case = whole().cases[0]
     assert (case.median("latency"), case.median("inference"), case.median("none")) == (2_000, None, None)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX")
+def test_others_may_read_the_file(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a.txt", "")
+    assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o644

@@ -118,3 +118,15 @@ def test_sign_test_rank_is_the_largest_with_95_percent() -> None:
         exact = int(scipy_stats.binom.ppf(0.025, n, 0.5)) - 1
         assert rank in (exact - 1, exact, exact + 1)
         assert 1 - 2 * scipy_stats.binom.cdf(rank, n, 0.5) >= 0.949
+
+
+def test_blocks_of_different_sizes() -> None:
+    samples = [10] * 30 + [20] * 10 + [30] * 20
+    # Half of the samples are 10, so the median lies halfway between 10 and 20.
+    assert summarise(samples).median == 15
+    assert median_interval(samples) == (10, 20)
+    assert median_interval(samples, [30, 10, 20]) == (10, 30)
+    # Half of every block lies below 100, whether all of it is 100 or half of it 90.
+    samples = [100] * 40 + ([90] * 5 + [110] * 5) * 6
+    assert median_interval(samples) == (100, 100)
+    assert median_interval(samples, [10] * 10) == (100, 100)

@@ -194,3 +194,17 @@ def test_what_a_process_prints_is_cut_while_it_runs_and_what_comes_after_is_read
         with pytest.raises(WorkerLost, match="words: why it ended"):
             client.ask("devices")
         assert os.fstat(client._worker.stderr.fileno()).st_size < printed.LARGEST + 1_100_000
+
+
+@pytest.mark.process
+def test_nothing_printed_is_no_file(tmp_path: Path) -> None:
+    ran = ortbench("run", TINY, *CPU, "--out", tmp_path)
+    assert (ran.code, ran.err, kept(tmp_path)) == (0, "", [])
+
+
+@pytest.mark.process
+def test_a_user_s_mistake_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bad.onnx").write_text("no model")
+    ran = ortbench("run", "bad.onnx", *CPU, "--out", tmp_path / "out", cwd=tmp_path)
+    assert (ran.code, kept(tmp_path)) == (2, [])
+    assert "is not a model" in ran.error_line
