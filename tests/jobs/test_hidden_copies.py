@@ -22,7 +22,7 @@ from ortbench.worker import inspection, providers
 from ortbench.worker.nodes import profile_nodes
 from tests.conftest import MODELS, ONCE, ROOT, cases, command, measure, modes, ortbench
 from tests.jobs.test_interrupted import interrupted
-from tests.refdevice import Config, Trace, failures_so_far
+from tests.refdevice import Config, failures_so_far
 from tests.truth import in_fork, run_on_device
 
 pytestmark = pytest.mark.process
@@ -202,21 +202,6 @@ def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: P
     assert "| 1 | Det | 1 | 2 | 81.9 kB |" in text
 
 
-def test_the_pass_comes_last_in_a_process_of_its_own(library: Path, tmp_path: Path) -> None:
-    config = Config(compute_us=100, trace=tmp_path / "trace")
-    asked = ("--measure-nodes", *modes("cpu-tensors", "device-resident"), "--iterations", 3, "--warmup", 1)
-    code, result, out, errors = run_on_device(library, ISLAND, config, tmp_path, *asked)
-    assert (code, errors) == (0, "")
-    assert "\noperator" in out
-    events = Trace.read(tmp_path / "trace").of("inference")
-    last = int(max(events["pid"], key=lambda pid: int(events["end_ns"][events["pid"] == pid].max())))
-    measured, profiled = events[events["pid"] != last], events[events["pid"] == last]
-    assert len(np.unique(measured["pid"])) == 1
-    assert measured["end_ns"].max() < profiled["start_ns"].min()
-    assert result.nodes is not None
-    assert len(profiled) == 2 * (2 + result.nodes["runs"])  # two compiled graphs; two runs to warm up
-
-
 # Only the first run of the measured worker has tensors in host memory.
 TINY, RESIDENT = (
     MODELS / "tiny.onnx",
@@ -255,18 +240,6 @@ def test_ctrl_c_gives_the_pass_up_and_keeps_the_result(real_library: Path, tmp_p
     result = json.loads(next(tmp_path.glob("*/result.json")).read_text())
     assert (result["stopped"], result["nodes"]) == ({"reason": "iterations", "value": 3, "per": "mode"}, None)
     assert len(list(tmp_path.glob("*/table.md"))) == 1
-
-
-def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
-    result = measure(
-        MODELS / "image_classifier.onnx", "--ep", "cpu", "--measure-nodes", "--mode", "cpu-tensors", *ONCE, out=tmp_path
-    )
-    nodes = result["nodes"]
-    assert (nodes["memcpy"], nodes["islands"], nodes["problem"]) == ([], [], None)
-    assert [(row["ep"], row["nodes"]) for row in nodes["eps"]] == [
-        (CPU_EP, sum(it["nodes"] for it in nodes["operators"]))
-    ]
-    assert nodes["runs"] == 20 or nodes["run_ns"] > 0
 
 
 def test_inspect_names_node_findings(library: Path) -> None:

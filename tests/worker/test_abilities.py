@@ -10,7 +10,6 @@ import onnxruntime as ort
 import pytest
 
 from ortbench.core.errors import BenchmarkFailed
-from ortbench.model.modes import MODES
 from ortbench.worker import libraries, memory, providers
 from ortbench.worker.modes import unsupported_reason
 from ortbench.worker.providers import Provider
@@ -57,11 +56,6 @@ def older(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "SHARED_VALUES", libraries.SHARED_VALUES._replace(is_there=False))
 
 
-def test_the_installed_version_can_do_it_all() -> None:
-    assert all(it["there"] for it in libraries.abilities())
-    libraries.refuse_old()
-
-
 def test_one_that_lacks_what_ortbench_needs_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ort, "__version__", "1.23.2")
     monkeypatch.setattr(libraries, "_NEEDED", (libraries.ASSIGNMENT._replace(is_there=False),))
@@ -86,27 +80,6 @@ def test_device_tensors_are_made_by_the_vendor_of_their_memory(kind: str, monkey
 
 
 @pytest.mark.usefixtures("older")
-def test_host_accessible_memory_is_there_and_out_of_reach() -> None:
-    both = provider()
-    assert memory.host_accessible_memory(both) is None
-    assert memory.describe_memory(both) == {
-        "kind": "ep-device",
-        "default": "Own (DEFAULT)",
-        "host_accessible": "Both (HOST_ACCESSIBLE)",
-    }
-    assert {mode: unsupported_reason(mode, both) for mode in MODES} == {
-        "cpu-tensors": None,
-        "device-tensors": None,
-        "device-resident": None,
-        "host-accessible": f"no HOST_ACCESSIBLE memory{REASON}",
-        "cpu-tensors-pinned": f"no HOST_ACCESSIBLE (pinned) memory{REASON}",
-        "device-tensors-pinned": f"no HOST_ACCESSIBLE (pinned) memory{REASON}",
-        "pipelined": "no streams",
-        "device-resident-async": None,
-    }
-
-
-@pytest.mark.usefixtures("older")
 def test_a_device_with_no_other_memory_has_none() -> None:
     only = provider(kind="CPU", default=False)
     assert memory.device_memory(only) is None
@@ -120,9 +93,3 @@ def test_a_device_with_no_other_memory_has_none() -> None:
         get_providers=lambda: [],
     )
     assert [place.own for place in memory.find_locations(session, only).inputs] == [None]
-
-
-@pytest.mark.usefixtures("older")
-def test_a_device_without_such_memory_lacks_it_in_any_version() -> None:
-    assert unsupported_reason("host-accessible", provider(shared=False)) == "no HOST_ACCESSIBLE memory"
-    assert unsupported_reason("cpu-tensors-pinned", provider(shared=False)) == "no HOST_ACCESSIBLE (pinned) memory"

@@ -52,35 +52,8 @@ def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("honesty", ["sync", "async"])
-def test_it_works_whatever_a_run_waits_for(honesty: str, library: Path, tmp_path: Path) -> None:
-    arguments = ["--ep-library", library, "--ep-option", f"honesty={honesty}", "--ep-option", "compute_us=100",
-                 *modes("device-resident-async", "cpu-tensors")]  # fmt: skip
-    found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path))
-    assert list(found) == [ASYNC, "cpu-tensors"]
-    assert (found[ASYNC]["status"], found[ASYNC]["checks"]["outputs"]["verdict"]) == ("ok", "passed")
-    assert 4 <= found[ASYNC]["inferences_per_sample"] <= 100
-    assert "inferences_per_sample" not in found["cpu-tensors"]
-
-
-@pytest.mark.process
 def test_on_webgpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     arguments = ["--ep", "webgpu", "--mode", ASYNC, "--cuda-graph", "--iterations", 2, "--warmup", 1]
     found = cases(measure(MODELS / "tiny.onnx", *arguments, out=tmp_path, prefix=software_gpu))
     assert (found[ASYNC]["status"], found[ASYNC]["checks"]["outputs"]["verdict"]) == ("ok", "passed")
     assert found[ASYNC]["checks"]["graph"]["id"] == 1
-
-
-@pytest.mark.process
-def test_a_wrong_output_in_a_burst_is_found(library: Path, tmp_path: Path) -> None:
-    options = ("--ep-option", "wrong_run=2+", "--ep-option", "compute_us=100")
-    arguments = ["--ep-library", library, *options, "--mode", ASYNC]
-    found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path, code=1))
-    assert (found[ASYNC]["status"], found[ASYNC]["checks"]["outputs"]["verdict"]) == ("failed", "failed")
-
-
-@pytest.mark.process
-def test_an_ep_that_computes_in_host_memory_has_none(tmp_path: Path) -> None:
-    arguments = ["--ep", "cpu", *modes("default", "device-resident-async"), "--iterations", 2, "--warmup", 1]
-    found = cases(measure(MODELS / "tiny.onnx", *arguments, out=tmp_path))
-    assert found[ASYNC]["reason"] == ("CPUExecutionProvider offers no stream that queues runs on this device")

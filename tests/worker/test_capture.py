@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.facts.findings import facts_of
 from tests.conftest import MODELS, ROOT, cases, measure
-from tests.results import measured, result_of, sentences, steady
 
 QUICK = ["--iterations", 2, "--warmup", 1]
 FOLLOWED = "the outputs followed inputs that were written in place"
@@ -73,16 +71,3 @@ def test_the_result_names_what_was_captured(software_gpu: tuple[str, ...], tmp_p
         found[mode]["checks"]["outputs"]["verdict"] == "passed"
         for mode in ("cpu-tensors", "device-tensors", "device-resident")
     )
-
-
-def test_what_is_said() -> None:
-    one, two = measured("device-tensors", latency=steady([100])), measured("device-resident", latency=steady([90]))
-    one.checks["graph"] = {"id": 1, "verdict": "passed", "how": FOLLOWED}
-    two.checks["graph"] = {"id": 2, "verdict": "unclear", "how": "why not"}
-    three = measured("cpu-tensors", latency=steady([120]))
-    result = result_of(three, one, two)
-    found = {it.mode: it.verdict for it in facts_of(result) if it.code == "graph"}
-    assert found == {"device-tensors": "verified", "device-resident": "not-verified"}
-    said = sentences(result)
-    assert f"device-tensors replays a captured graph: {FOLLOWED}." in said
-    assert "Replays of device-resident are not verified to read new inputs: why not." in said

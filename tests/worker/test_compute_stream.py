@@ -14,17 +14,7 @@ import pytest
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.worker import streams
 from ortbench.worker.providers import Provider
-from ortbench.worker.streams import ComputeStream
-from tests.conftest import MODELS, ROOT, lacking, ortbench
-
-TAKERS = "CUDAExecutionProvider, NvTensorRTRTXExecutionProvider, TensorrtExecutionProvider do"
-
-
-@pytest.mark.process
-def test_eps_that_take_none(library: Path, tmp_path: Path) -> None:
-    for ep, name in (("cpu", "CPUExecutionProvider"), (library, "RefDeviceExecutionProvider")):
-        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", ep, "--stream", "ort", "--out", tmp_path)
-        assert (ran.code, ran.error_line) == (2, f"--stream: {name} takes no compute stream; {TAKERS}")
+from tests.conftest import ROOT, lacking
 
 
 @pytest.mark.process
@@ -70,7 +60,3 @@ def test_without_cuda_python() -> None:
         BadInput, match="--stream cuda-python: the package cuda-python does not load: No module named 'cuda'"
     ):
         streams.make_compute_stream("cuda-python", Provider("CUDAExecutionProvider"))
-
-
-def test_the_handle_is_what_the_ep_is_told() -> None:
-    assert ComputeStream(1234, None).options() == {"has_user_compute_stream": "1", "user_compute_stream": "1234"}

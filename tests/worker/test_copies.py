@@ -55,14 +55,6 @@ def cutting(target: Array, source: Array, way: str) -> None:
     target[:-2] = source[:-2]
 
 
-@pytest.mark.parametrize("size", [1, 3, 4000, 2_500_001])
-def test_right_copies_are_right(size: int) -> None:
-    pair = CopyPair(size, Faulty(right), None, seed=1)
-    assert pair.round_trip() is None
-    assert pair.leftovers() is None
-    assert (pair.bytes_in, pair.bytes_out) == (size, size)
-
-
 @pytest.mark.parametrize("lost", [H2D, D2H])
 def test_copies_that_do_nothing_are_seen(lost: str) -> None:
     # Without an upload even the poison does not arrive: what comes back are the device's zeros.
@@ -118,16 +110,6 @@ def by_name(monkeypatch: pytest.MonkeyPatch) -> Copies:
     for size in (4000, 64_000, 1_000_000):
         assert made.add(ORDINARY, size, free=1 << 30) is None
     return made
-
-
-def test_memory_by_name_has_ordinary_copies_only(by_name: Copies) -> None:
-    assert by_name.kinds == [ORDINARY]
-    assert by_name.prove(ORDINARY).kind in (RUN, READBACK)
-    for pair in by_name.pairs(ORDINARY).values():
-        assert pair.phases().keys() == {H2D, D2H}
-        for call, a, b in pair.phases().values():
-            call(a, b)
-        assert pair.leftovers() is None
 
 
 @pytest.mark.parametrize(

@@ -4,24 +4,19 @@ what only hardware does. Lower limits of times are the device's by definition; n
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ortbench.model.modes import ASYNC, DEVICE, HOST_ACCESSIBLE, MODES, PIPELINED, RESIDENT
-from ortbench.model.result import Result
-from ortbench.model.result_file import from_data
+from ortbench.model.modes import DEVICE, MODES, RESIDENT
 from tests import softcuda
 from tests.conftest import MODELS, ROOT, cases, measure, ortbench
 from tests.softcuda import Config, Record
-from tests.truth import Span, relu_model, rounds_of, share_hidden
 
 pytestmark = pytest.mark.process
 
@@ -106,22 +101,10 @@ def test_each_mode_copies_as_it_says(
     assert any(record.engine == "compute" for record in seen)
 
 
-def test_host_accessible_says_how_its_outputs_are_bound(everything: tuple[dict[str, Any], list[Record]]) -> None:
-    how = cases(everything[0])[HOST_ACCESSIBLE]["checks"]["zero_copy"]["how"]
-    assert (
-        "bound as device memory since HOST_ACCESSIBLE outputs fail here: Error in execution: dst_data != src_data"
-        in how
-    )
-
-
 def test_no_run_is_shorter_than_its_kernels(everything: tuple[dict[str, Any], list[Record]]) -> None:
     """Above all none of the runs that nobody waited for: copies go by another stream and could pass them."""
     for mode, case in cases(everything[0]).items():
         assert min(case["samples"]["latency"]) >= KERNEL_MS * MS, mode
-
-
-def test_asynchronous_runs_do_not_wait_by_themselves(everything: tuple[dict[str, Any], list[Record]]) -> None:
-    assert cases(everything[0])[ASYNC]["sync"]["kind"] != "run"
 
 
 def test_a_graph_is_captured_and_replayed(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
@@ -134,16 +117,6 @@ def test_a_graph_is_captured_and_replayed(software_cuda: tuple[str, ...], tmp_pa
         assert any(record.engine == "graph" for record in during(result, softcuda.records(trace), mode))
     assert found["cpu-tensors"]["checks"].get("graph") is None
     assert not any(record.engine == "graph" for record in during(result, softcuda.records(trace), "cpu-tensors"))
-
-
-def test_the_eps_own_option_of_graphs_is_refused(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    ran = ortbench(
-        "run", TINY, "--ep", "cuda", "--ep-option", "enable_cuda_graph=1", "--out", tmp_path, prefix=software_cuda
-    )
-    assert ran.code == 2
-    assert ran.error_line == (
-        "--ep-option enable_cuda_graph: use --cuda-graph, which captures only where addresses are fixed"
-    )
 
 
 def test_kernels_run_on_a_stream_of_the_users(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
@@ -159,11 +132,6 @@ def test_kernels_run_on_a_stream_of_the_users(software_cuda: tuple[str, ...], tm
         assert len({record.stream for record in seen if record.engine == "compute"}) == 1
 
 
-def test_dynamic_outputs_are_allocated_on_the_device(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    result = measure(TINY, "--ep", "cuda", "--dynamic-outputs", *QUICK, out=tmp_path, prefix=software_cuda)
-    assert [cases(result)[mode]["checks"]["outputs"]["verdict"] for mode in (DEVICE, RESIDENT)] == ["passed", "passed"]
-
-
 def test_copies_inside_the_graph_are_found_and_named(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     island = MODELS / "cpu_island.onnx"
     arguments = ["--ep", "cuda", "--mode", "cpu-tensors", "--measure-nodes", *QUICK]
@@ -171,11 +139,6 @@ def test_copies_inside_the_graph_are_found_and_named(software_cuda: tuple[str, .
     assert result["placement"]["memcpy_nodes"] == 2
     moved = {(copy["tensor"], copy["direction"], copy["forced_by"][0]["op"]) for copy in result["nodes"]["memcpy"]}
     assert moved == {("matrices", "to host", "Det"), ("determinants", "from host", "Det")}
-
-
-def test_a_policy_chooses_it(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    result = measure(TINY, "--ep", "prefer-gpu", *QUICK, out=tmp_path, prefix=software_cuda)
-    assert (result["target"]["ep"], result["target"]["device"]["vendor_id"]) == (CUDA, softcuda.VENDOR_ID)
 
 
 def test_where_no_ep_device_is_found_it_is_used_by_name(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
@@ -193,23 +156,6 @@ def test_where_no_ep_device_is_found_it_is_used_by_name(software_cuda: tuple[str
         "device-resident": "ok",
         "host-accessible": "unsupported",
     }
-
-
-def test_the_sweep_tells_pinned_from_ordinary_memory(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    trace = tmp_path / "trace"
-    prefix = with_knobs(software_cuda, Config(trace=trace))
-    arguments = ["--ep", "cuda", "--max-size", "64kB", "--duration", 1, "--out", tmp_path / "out"]
-    ran = ortbench("bandwidth", *arguments, prefix=prefix)
-    assert ran.code == 0, ran.err
-    moved = {(record.engine, record.host) for record in softcuda.records(trace) if record.bytes == 64000}
-    assert moved == {(way, host) for way in ("h2d", "d2h") for host in ("pageable", "pinned")}
-
-
-def test_a_device_without_memory_left_is_one_clear_line(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    prefix = with_knobs(software_cuda, Config(memory_gb=0.01))
-    ran = ortbench("run", MODELS / "copy_bound.onnx", "--ep", "cuda", "--out", tmp_path, prefix=prefix)
-    assert ran.code == 1
-    assert "Failed to allocate memory" in ran.error_line
 
 
 def test_a_kernel_that_the_device_has_not_fails_by_name(software_cuda: tuple[str, ...]) -> None:
@@ -245,68 +191,6 @@ def test_nvml_is_read_before_during_and_after(software_cuda: tuple[str, ...], tm
     (warning,) = result["warnings"]
     assert warning["code"] == "gpu-state"
     assert warning["message"] == "GPU 0: it was slowed down by a hardware slowdown in 100% of the readings"
-
-
-@pytest.mark.parametrize(("capability", "there"), [(8.9, True), (9.0, False)])
-def test_tensorrt_rtx_up_to_its_engines(
-    capability: float, there: bool, software_cuda: tuple[str, ...], tmp_path: Path
-) -> None:
-    """Its EP's devices, memory, streams and copies; what it needs a GPU for is one line."""
-    if importlib.util.find_spec("onnxruntime_ep_nv_tensorrt_rtx") is None:
-        pytest.skip(
-            "onnxruntime-ep-nv-tensorrt-rtx is not installed (it brings NVIDIA's TensorRT, under its own licence)"
-        )
-    prefix = with_knobs(software_cuda, Config(capability=capability))
-    ep = ["--ep", "nv-tensorrt-rtx", "--out", tmp_path]
-    sweep = ortbench("bandwidth", *ep, "--max-size", "64kB", "--duration", 1, prefix=prefix)
-    run = ortbench("run", TINY, *ep, *QUICK, prefix=prefix)
-    assert run.code == 1
-    if there:
-        assert sweep.code == 0, sweep.err
-        assert "TensorRTRTX (DEFAULT) and TensorRTRTX host accessible (HOST_ACCESSIBLE)" in sweep.out
-        assert "Failed to create serialized engine" in run.error_line
-    else:
-        assert sweep.code == 1
-        assert "finds no device it can use" in sweep.error_line
-
-
-ATTEMPTS = 5  # see tests/jobs/test_truth.py
-
-
-@pytest.mark.timing
-def test_the_pipelines_hidden_share_is_that_of_the_trace(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    model = relu_model(tmp_path / "relu.onnx", 1 << 16)
-    seen = []
-    for attempt in range(ATTEMPTS):
-        trace = tmp_path / f"trace{attempt}"
-        prefix = with_knobs(software_cuda, Config(kernel_us=6000, copy_latency_us=2000, trace=trace))
-        arguments = ["--ep", "cuda", "--mode", PIPELINED, "--iterations", 18, "--warmup", 2]
-        result = measure(model, *arguments, out=tmp_path / str(attempt), prefix=prefix)
-        share = cases(result)[PIPELINED]["metrics"]["hidden_share"]["value"]
-        true = median(hidden_shares(from_data(result, "result"), softcuda.records(trace)))
-        seen.append((share, true))
-        if abs(share - true) <= 0.05 and true > 0.9:
-            return
-    raise AssertionError(seen)
-
-
-def hidden_shares(result: Result, records: list[Record]) -> list[float]:
-    """Of each sample of `pipelined`, by what the device's engines did."""
-    computed = spans(records, "compute")
-    begins, ends = np.array(computed).T
-    return [
-        share_hidden(within(spans(records, "h2d", "d2h"), part), within(computed, part))
-        for part in rounds_of(result, begins, ends)
-    ]
-
-
-def spans(records: list[Record], *engines: str) -> list[Span]:
-    return sorted((record.begin_ns, record.end_ns) for record in records if record.engine in engines)
-
-
-def within(found: list[Span], part: Span) -> list[Span]:
-    cut = [(max(begin, part[0]), min(end, part[1])) for begin, end in found]
-    return [(begin, end) for begin, end in cut if begin < end]
 
 
 def test_an_operator_that_needs_cudnn_says_where_to_get_it(software_cuda: tuple[str, ...], tmp_path: Path) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import psutil
@@ -18,7 +15,6 @@ import pytest
 
 from tests import softcuda
 from tests.conftest import MODELS, cases, command, measure, ortbench
-from tests.jobs.test_chain_command import BETWEEN, STAGES, defaults, write
 from tests.softcuda import Card, Config
 from tests.worker.test_cuda import with_knobs
 
@@ -72,58 +68,6 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     assert "by the energy counter of GPU 0, measured after the timing" in table
     assert "clocks locked to base" in table
     assert "energy_j" in (folder / "table.csv").read_text().splitlines()[0].split(",")
-
-
-def test_a_suite_has_the_energy_and_the_memory_of_models_and_chains(
-    software_cuda: tuple[str, ...], tmp_path: Path
-) -> None:
-    chain = write(tmp_path, defaults("cuda") + STAGES + BETWEEN)
-    file = tmp_path / "bench.toml"
-    file.write_text(
-        '[defaults]\nmode = "device-resident"\niterations = 6\nwarmup = 1\nmeasure-energy = true\nmeasure-memory = true\n'
-        f'[[bench]]\nmodel = "{TINY}"\nep = "cuda"\n[[bench]]\nchain = "{chain}"\n'
-    )
-    card = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W)
-    knobs = Config(kernel_us=1000, card=card.path, trace=tmp_path / "trace", used=tmp_path / "used")
-    out, page = tmp_path / "out", tmp_path / "page.html"
-    ran = ortbench("suite", file, "--out", out, "--quiet", prefix=with_knobs(software_cuda, knobs))
-    assert (ran.code, ran.err) == (0, "")
-    rows = {row["id"]: row for row in csv.DictReader((out / "summary.csv").read_text().splitlines())}
-    assert [*rows] == ["tiny--cuda", "chain"]
-    users = [most for _, most in softcuda.users(tmp_path / "used").values()]
-    for name, row in rows.items():
-        (case,) = json.loads((out / name / "result.json").read_text())["cases"]
-        found, of = case["energy"], {key: it.get("value") for key, it in case["metrics"].items()}
-        assert found["how"] == "counter"
-        assert of["energy"] == pytest.approx(drawn(found, tmp_path / "trace"), rel=0.05), name
-        assert float(row["energy_j"]) == of["energy"]
-        assert int(row["device_memory_bytes"]) == of["device_memory"]
-        assert int(row["device_memory_bytes"]) in users
-        assert int(row["host_memory_bytes"]) == of["host_memory"]
-    assert float(rows["chain"]["energy_j"]) > 3 * float(
-        rows["tiny--cuda"]["energy_j"]
-    )  # 5 runs of 1 or 2 kernels and copies
-    assert "| device memory | host memory | energy |" in (out / "summary.md").read_text()
-    assert ortbench("report", out, "--html", page).code == 0
-    assert "Resource usage: energy" in page.read_text()
-
-
-def test_power_is_integrated_where_there_is_no_counter(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    """A reading is the mean of the second before it, and so is what the stretch is said to have drawn."""
-    card = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W, counter=False)
-    trace = tmp_path / "trace"
-    prefix = with_knobs(software_cuda, Config(kernel_us=5000, card=card.path, trace=trace))
-    asked = ("--ep", "cuda", "--mode", "device-resident", "--iterations", 6, "--warmup", 1, "--measure-energy")
-    result = measure(TINY, *asked, out=tmp_path / "out", prefix=prefix)
-    case = cases(result)["device-resident"]
-    found, metrics = case["energy"], case["metrics"]
-    assert (found["how"], found["of"]) == ("power", "GPU 0")
-    assert metrics["idle_power"]["value"] == pytest.approx(IDLE_W, rel=0.1)
-    meant = [drawn(found, trace, late_s=tenth / 10) for tenth in range(11)]
-    assert metrics["energy"]["value"] == pytest.approx(fmean(meant), rel=0.1)
-    (table,) = tmp_path.glob("out/*/table.md")
-    said = "by readings of the power of GPU 0, integrated, as it has no energy counter, measured after the timing"
-    assert said in table.read_text()
 
 
 def test_rounds_held_back_in_a_known_time_are_left_out(software_cuda: tuple[str, ...], tmp_path: Path) -> None:

@@ -32,11 +32,3 @@ def test_a_card_that_dozes_between_requests_takes_longer(software_cuda: tuple[st
     # That it is said, and not on a busy machine, is held by tests/facts/test_load.py.
     slow, quick = there(level.stats("service_time")), there(alone.stats("latency"))
     assert slow.median > 1.5 * quick.median
-
-
-def test_gpus_are_read_while_blocks_last(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    asked = ("--ep", "cuda", "--mode", "device-resident", "--duration", 2.5, "--precision", 0)
-    ran = ortbench("run", MODELS / "tiny.onnx", *asked, "--out", tmp_path / "out", prefix=software_cuda)
-    assert ran.code == 0, ran.err
-    (path,) = (tmp_path / "out").glob("*/result.json")
-    assert any(it.get("in_block") for it in load(path).environment["gpu_readings"])

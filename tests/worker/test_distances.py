@@ -54,16 +54,6 @@ def test_the_formulas(dtype: Any, chunk: int, monkeypatch: pytest.MonkeyPatch) -
     }
 
 
-def test_rounding_to_bits_loses_what_theory_says() -> None:
-    """A uniform error of step q has a power of q²/12 (Bennett 1948): the SQNR of a full-scale uniform signal is 6.02 dB a bit."""
-    signal = np.random.default_rng(2).uniform(-1, 1, 200_000)
-    for bits in (4, 8, 12):
-        step = 2 / 2**bits
-        assert figures(np.rint(signal / step) * step, signal)["sqnr"] == pytest.approx(
-            20 * bits * math.log10(2), abs=0.1
-        )
-
-
 @pytest.mark.parametrize(
     ("got", "reference", "expected"),
     [

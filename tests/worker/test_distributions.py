@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from ortbench.analysis.eps import overwritten
 from ortbench.worker.environment import find_distributions
 
 
@@ -33,26 +30,3 @@ def test_who_brings_the_module(tmp_path: Path) -> None:
         ("onnxruntime-windowsml", "1.30.0", str(tmp_path)),
     ]
     assert find_distributions(str(tmp_path / "nowhere")) == []
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ([], None),
-        (["onnxruntime-gpu"], None),
-        (
-            ["onnxruntime-gpu", "onnxruntime"],
-            "onnxruntime 1.0, onnxruntime-gpu 1.0 bring the same module onnxruntime, and the one installed last has overwritten "
-            "files of the other; mend it with: pip uninstall -y onnxruntime onnxruntime-gpu && pip install onnxruntime-gpu==1.0",
-        ),
-        (
-            ["onnxruntime-qnn", "onnxruntime", "onnxruntime-openvino"],
-            "onnxruntime 1.0, onnxruntime-openvino 1.0, onnxruntime-qnn 1.0 bring the same module onnxruntime, and the one "
-            "installed last has overwritten files of the others; mend it with: pip uninstall -y onnxruntime "
-            "onnxruntime-openvino onnxruntime-qnn && pip install onnxruntime-openvino==1.0",
-        ),
-    ],
-)
-def test_the_warning_has_the_two_commands(names: list[str], message: str | None) -> None:
-    found = overwritten([{"name": name, "version": "1.0", "folder": "/site"} for name in names])
-    assert (None if found is None else found.message) == message

@@ -10,13 +10,12 @@ import pytest
 
 from ortbench.analysis.comparable import changes
 from ortbench.core.stats import Value
-from ortbench.model.modes import DEVICE, LATENCY, RESIDENT, USUAL_MODES
+from ortbench.model.modes import DEVICE, RESIDENT, USUAL_MODES
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker import first_run, mode_base, providers, session
-from ortbench.worker.bound import BoundMode
+from ortbench.worker import first_run, providers, session
 from ortbench.worker.modes import make_mode
 from ortbench.worker.proofs import check_outputs
-from tests.conftest import MODELS, cases, measure, modes
+from tests.conftest import cases, measure, modes
 from tests.refdevice import Config, Trace
 from tests.results import measured, result_of, sentences, steady
 from tests.truth import is_kind, recorded, relu_model, run_on_device
@@ -57,19 +56,6 @@ def test_each_run_allocates_its_outputs_on_the_device(library: Path, tmp_path: P
 
 
 @pytest.mark.process
-def test_memory_with_an_alignment_is_out_of_reach_and_said_to_be(library: Path, tmp_path: Path) -> None:
-    arguments = ["--dynamic-outputs", "--iterations", 2, "--warmup", 1]
-    found = cases(measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path))
-    for mode in ("device-tensors", "device-resident"):
-        assert found[mode]["status"] == "unsupported"
-        assert found[mode]["reason"] == (
-            "outputs cannot be bound to RefDevice (DEFAULT) without a shape: that memory has an alignment, which ONNX "
-            "Runtime's Python API cannot name"
-        )
-    assert found["cpu-tensors"]["status"] == found["host-accessible"]["status"] == "ok"
-
-
-@pytest.mark.process
 def test_on_webgpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     arguments = ["--ep", "webgpu", "--dynamic-outputs", "--iterations", 2, "--warmup", 1]
     model = nonzero(tmp_path / "nonzero.onnx")
@@ -100,15 +86,6 @@ def test_a_shape_that_changes_with_the_data(mode: str, tmp_path: Path) -> None:
         assert y.tolist() == values
 
 
-@pytest.mark.process
-def test_outputs_that_nobody_wrote_are_found(library: Path, tmp_path: Path) -> None:
-    arguments = ["--dynamic-outputs", "--mode", "device-tensors", "--iterations", 2, "--warmup", 1]
-    config = Config(alignment=0, wrong_run="2+")
-    code, result, _, _ = run_on_device(library, MODELS / "tiny.onnx", config, tmp_path, *arguments)
-    assert code == 1
-    assert [case.checks["outputs"]["verdict"] for case in result.cases] == ["failed"]
-
-
 def test_comparisons_and_advice_know_of_it() -> None:
     plain, dynamic = result_of(), result_of(target__dynamic_outputs=True)
     assert "dynamic outputs: off → on" in changes(plain, dynamic)
@@ -116,23 +93,3 @@ def test_comparisons_and_advice_know_of_it() -> None:
     case.speedup = Value(2.0, (1.9, 2.1))
     told = sentences(result_of(measured("cpu-tensors", latency=steady([200])), case, target__dynamic_outputs=True))
     assert any(it.startswith("Next: ortbench code ") and it.endswith(" --dynamic-outputs") for it in told)
-
-
-def test_an_output_of_another_shape_gets_one_array_until_its_shape_changes(tmp_path: Path) -> None:
-    """As in a program: no inference makes an array that the one before has made."""
-    model = str(nonzero(tmp_path / "nonzero.onnx"))
-    target = Target(ep="cpu", dynamic_outputs=True)
-    opened = session.open_model(model, target, providers.find(target))
-    data = first_run.make_data(model, opened, Inputs())
-    mode = make_mode(DEVICE, opened, data)
-    assert isinstance(mode, BoundMode)
-    assert mode._dynamic is not None
-    call, a, b = mode.phases()[LATENCY]
-    kept: list[np.ndarray] = []
-    for ones in (3, 3, 5):
-        mode_base.overwrite(mode._ins, [np.array([1] * ones + [0] * (8 - ones), np.float32)])
-        call(a, b)
-        where, _ = mode._dynamic.arrays()
-        assert where.tolist() == [[*range(ones)]]
-        kept.append(where)
-    assert [it is kept[0] for it in kept] == [True, True, False]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
-import onnxruntime as ort
 import pytest
 
 from ortbench.worker import providers
@@ -44,12 +41,6 @@ def listed(library: Path, environment: Mapping[str, str] | None = None, **knobs:
     (ep,) = (it for it in json.loads(ran.out)["eps"] if it["library"] == str(library))
     modes: dict[str, str | None] = ep["devices"][0]["modes"]
     return {mode: modes[mode] for mode in MODES}
-
-
-def test_default_memory_that_is_the_hosts_is_bound_in_place(library: Path, tmp_path: Path) -> None:
-    assert statuses(library, tmp_path, 0, host_memory=True, trace=tmp_path / "trace") == dict.fromkeys(MODES)
-    assert not len(Trace.read(tmp_path / "trace").of("h2d", "d2h", "host-copy", "ha-copy"))
-    assert listed(library, host_memory=True) == dict.fromkeys(MODES)
 
 
 def test_a_trial_that_ends_the_worker_costs_the_modes_that_need_the_memory(library: Path, tmp_path: Path) -> None:
@@ -106,14 +97,3 @@ def test_trials_leave_nothing_and_take_no_time(library: Path, tmp_path: Path) ->
     }
     copies = found.of("h2d", "d2h", "host-copy")
     assert 0 < sum(copies["end_ns"] - copies["start_ns"]) < 1_000_000
-
-
-def test_the_cpus_memory_is_the_hosts_also_where_some_library_copies_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As OpenVINO's does, once it is registered: `devices` then said of another EP that it needs copies."""
-    monkeypatch.setattr(providers, "_copy_problem", lambda source, target: None)  # nothing arrives
-    value = ort.OrtValue.ortvalue_from_numpy(np.zeros(16, np.float32))
-    monkeypatch.setattr(providers, "make_value", lambda *_: value)
-    info = SimpleNamespace(device_mem_type=ort.OrtDeviceMemoryType.DEFAULT, device_vendor_id=0)
-    assert providers._run_trial(info, "CPU").is_on_host
-    info.device_vendor_id = 0x0B0B
-    assert not providers._run_trial(info, "CPU").is_on_host

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -31,28 +30,11 @@ def test_every_mode_of_every_model(path: Path, tmp_path: Path) -> None:
     assert ("the outputs followed inputs that were written in place" in zero_copy["how"]) != nothing_to_see
 
 
-def test_outputs_that_onnx_runtime_allocates_nodes_and_trace(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.json"
-    arguments = ["--dynamic-outputs", "--measure-nodes", "--trace", trace, *ONCE]
-    result = measure(MODELS / "cpu_island.onnx", "--ep", "openvino", *arguments, out=tmp_path / "out")
-    assert {case["status"] for case in result["cases"]} == {"ok"}
-    assert {entry["ep"] for entry in result["nodes"]["eps"]} >= {"OpenVINOExecutionProvider", "CPUExecutionProvider"}
-    assert json.loads(trace.read_text())["traceEvents"]
-
-
 def test_the_ep_that_its_package_does_not_name(tmp_path: Path) -> None:
     result = measure(
         MODELS / "tiny.onnx", "--ep", "OpenVINOExecutionProvider.AUTO", "--mode", "cpu-tensors", *ONCE, out=tmp_path
     )
     assert result["target"]["ep"] == "OpenVINOExecutionProvider.AUTO"
-
-
-def test_bandwidth_is_that_of_copies_to_its_memory(tmp_path: Path) -> None:
-    arguments = ["--max-size", "64KiB", "--duration", 0.2, "--out", tmp_path, "--json", "-"]
-    ran = ortbench("bandwidth", "--ep", "openvino", *arguments)
-    assert ran.code == 0, ran.err
-    found = json.loads(ran.out)
-    assert {(case["point"]["memory"], case["status"]) for case in found["cases"]} == {("ordinary", "ok")}
 
 
 @pytest.mark.skipif("avx512_bf16" not in Path("/proc/cpuinfo").read_text(), reason="this CPU has no bfloat16")
@@ -65,13 +47,3 @@ def test_reduced_precision_is_named_with_what_accepts_it_and_what_changes_it(tmp
     assert f"--ep-option '{IN_FULL}' changes that" in ran.error_line
     accepted = ran.error_line.partition("--rtol ")[2].partition(";")[0]
     assert ortbench(*line, "--rtol", accepted, "--out", tmp_path / "b").code == 0
-
-
-def test_a_gate_against_the_cpu_in_full_precision(tmp_path: Path) -> None:
-    arguments = ["--ep", "openvino", "--ep-option", IN_FULL, "--baseline-set", "ep=cpu", "--mode", "cpu-tensors"]
-    ran = ortbench(
-        "gate", "--model", MODELS / "image_classifier.onnx", *arguments, "--max-regression", "900%", "--duration", 1,
-        "--out", tmp_path,
-    )  # fmt: skip
-    assert ran.code in (0, 3, 4), ran.out + ran.err  # a verdict, whichever
-    assert "are not those of" not in ran.out + ran.err

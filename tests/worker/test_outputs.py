@@ -31,12 +31,6 @@ def array(values: Any, dtype: np.dtype[Any]) -> Array:
     return np.array(values).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, np.dtype(bool), np.dtype(object)], ids=name_of)
-def test_equal_arrays(dtype: np.dtype[Any]) -> None:
-    values = array([[0, 1], [1, 0]], dtype)
-    assert difference("y", values, values.copy()) is None
-
-
 # What is near enough, around a reference of 1 and of 0
 
 
@@ -63,12 +57,6 @@ def test_tolerance(dtype: np.dtype[Any], reference: int, same: float, other: flo
     assert difference("y", array([other], dtype), right) is not None
 
 
-def test_the_relative_tolerance_is_of_the_reference() -> None:
-    small, large = np.array([1.0]), np.array([2.0])
-    assert difference("y", small, large, rtol=0.5, atol=0.0) is None
-    assert difference("y", large, small, rtol=0.5, atol=0.0) is not None
-
-
 def test_tolerances_of_the_user_replace_those_of_the_dtype() -> None:
     got, reference = np.array([1.01], np.float32), np.array([1.0], np.float32)
     assert difference("y", got, reference) is not None
@@ -78,11 +66,6 @@ def test_tolerances_of_the_user_replace_those_of_the_dtype() -> None:
     assert difference("y", barely, reference) is None
     assert difference("y", barely, reference, rtol=0.0) is not None
     assert difference("y", reference, reference.copy(), rtol=0.0, atol=0.0) is None
-
-
-def test_a_zero_tolerance_finds_the_last_bit() -> None:
-    reference = np.array([1.0], np.float64)
-    assert difference("y", np.nextafter(reference, 2.0), reference, rtol=0.0, atol=0.0) is not None
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=name_of)
@@ -145,14 +128,6 @@ def test_infinity_equals_only_itself(dtype: np.dtype[Any]) -> None:
 def test_what_differs_is_said(got: Array, reference: Array, said: str) -> None:
     assert difference("y", got, reference) == said
     assert difference("y", reference.copy(), reference) is None
-
-
-def test_the_first_difference_is_named_by_its_index() -> None:
-    reference = np.zeros((2, 3, 4), np.float32)
-    got = reference.copy()
-    got[1, 0, 3] = 5
-    got[1, 2, 1] = 6
-    assert difference("y", got, reference) == ("2 of 24 values of output y differ, first at [1, 0, 3]: 5 instead of 0")
 
 
 def test_floats_have_as_many_digits_as_tell_them_apart() -> None:
@@ -225,9 +200,3 @@ def test_poison_keeps_the_form_and_leaves_the_reference_alone(dtype: np.dtype[An
         assert (poisoned.dtype, poisoned.shape) == (dtype, reference.shape)
         assert every_element_differs(poisoned, reference)
         assert np.array_equal(reference, before)
-
-
-def test_numbers_at_the_end_of_their_range_are_compared_without_a_warning() -> None:
-    big = np.array([3e38], np.float32)
-    assert difference("y", big, -big) is not None
-    assert difference("y", big, big) is None

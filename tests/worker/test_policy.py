@@ -9,7 +9,7 @@ import pytest
 from ortbench.core.eps import CPU_EP
 from ortbench.plan.target import POLICIES
 from tests import openvino
-from tests.conftest import MODELS, cases, measure, ortbench
+from tests.conftest import MODELS, cases, measure
 from tests.refdevice import EP_NAME, Config
 from tests.refdevice.refdevice import VENDOR_ID
 
@@ -52,19 +52,3 @@ def test_plugin_packages_are_registered_first(software_gpu: tuple[str, ...], tmp
         MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--mode", "cpu-tensors", *QUICK, out=tmp_path, prefix=software_gpu
     )
     assert (result["target"]["ep"], result["target"]["device"]["vendor_id"]) == ("WebGpuExecutionProvider", 0x1002)
-
-
-@pytest.mark.process
-def test_what_runs_after_the_measurement_chooses_alike(library: Path, tmp_path: Path) -> None:
-    arguments = ["--ep", "prefer-gpu", "--ep-library", library, "--mode", "cpu-tensors", "--measure-nodes", *QUICK]
-    result = measure(MODELS / "cpu_island.onnx", *arguments, out=tmp_path)
-    assert {entry["ep"] for entry in result["nodes"]["eps"]} >= {EP_NAME, "CPUExecutionProvider"}
-
-
-@pytest.mark.process
-def test_a_library_that_does_not_load_is_an_error(tmp_path: Path) -> None:
-    broken = tmp_path / "broken.so"
-    broken.write_text("")
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--ep-library", broken, "--out", tmp_path / "out")
-    assert ran.code == 1
-    assert "does not load" in ran.error_line

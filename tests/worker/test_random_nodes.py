@@ -10,7 +10,7 @@ import onnxruntime as ort
 import pytest
 
 from ortbench.worker.tensors import random_nodes, random_nodes_note
-from tests.conftest import MODELS, ortbench
+from tests.conftest import ortbench
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "f" : 1, "com.microsoft" : 1]>'
 NONE = "(float[4] x, bool t) => (float[4] y) { y = Relu(x) }"
@@ -56,12 +56,6 @@ def test_inside_subgraphs_and_functions() -> None:
         ' <domain: "f", opset_import: ["" : 17]> noisy (a) => (b) { r = RandomNormalLike(a) b = Add(a, r) }'
     )
     assert list(random_nodes(onnx.parser.parse_model(text))) == ["RandomNormalLike 'r' in function noisy"]
-
-
-def test_what_is_no_model_has_none(tmp_path: Path) -> None:
-    assert random_nodes_note(str(MODELS / "tiny.onnx")) == ""
-    assert random_nodes_note(str(tmp_path / "m.ort")) == ""
-    assert random_nodes_note(str(tmp_path / "missing.onnx")) == ""
 
 
 def test_many_are_counted(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.model.modes import MODES
-from tests.conftest import MODELS, ONCE, ROOT, cases, measure, ortbench
+from tests.conftest import MODELS, ROOT, ortbench
 from tests.refdevice import Config
 
 TINY = str(MODELS / "tiny.onnx")
@@ -76,21 +76,6 @@ def test_every_run_of_every_mode_has_it(real_library: Path) -> None:
         assert seen, mode
         own = "1" if mode == "device-resident-async" else None
         assert {tuple(entries or ()) for entries in seen} == {("c", own)}, mode
-
-
-@pytest.mark.process
-def test_the_result_and_compare_say_it(tmp_path: Path) -> None:
-    arguments = [TINY, "--ep", "cpu", *ONCE]
-    plain = measure(*arguments, out=tmp_path / "plain")
-    shrunk = measure(*arguments, "--run-config", f"{SHRINKS}=cpu:0", out=tmp_path / "shrunk")
-    assert (plain["target"]["run_config"], shrunk["target"]["run_config"]) == ({}, {SHRINKS: "cpu:0"})
-    assert all(
-        case["checks"]["outputs"]["verdict"] == "passed" for case in cases(shrunk).values() if case["status"] == "ok"
-    )
-    (one,), (other,) = (tuple((tmp_path / name).glob("[!.]*")) for name in ("plain", "shrunk"))
-    ran = ortbench("compare", one, other, "--markdown", "-")
-    assert ran.code == 0
-    assert f"run config: none → {SHRINKS} cpu:0" in ran.out
 
 
 @pytest.mark.process

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnx
 import onnxruntime as ort
 import pytest
 
-from ortbench.analysis.advice import program_command
 from ortbench.model.settings import OF_SESSION
 from ortbench.plan.target import Target
-from ortbench.report.phrases import heading
 from ortbench.worker import opening, providers
 from ortbench.worker.session import open_model
-from tests.conftest import MODELS, ONCE, measure, ortbench
-from tests.results import result_of
+from tests.conftest import MODELS, ONCE, ortbench
 
 TINY = str(MODELS / "tiny.onnx")
 # What a session has by default, and other values of everything.
@@ -52,40 +48,12 @@ def test_a_session_is_made_with_them(target: Target, expected: dict[str, object]
     assert {it.attribute for it in OF_SESSION if it.attribute} == {*expected, "optimized_model_filepath"}
 
 
-def test_the_session_that_is_measured_writes_its_graph_and_no_other(tmp_path: Path) -> None:
-    target = Target(ep="cpu", optimized_model=str(tmp_path / "o.onnx"))
-    provider = providers.find(target)
-    open_model(TINY, target, provider)
-    assert not (tmp_path / "o.onnx").exists()
-    open_model(TINY, target, provider, optimized_path=target.optimized_model)
-    assert onnx.load(tmp_path / "o.onnx").graph.node
-
-
 @pytest.mark.process
 def test_an_ep_that_compiles_has_no_graph_to_write(library: Path, tmp_path: Path) -> None:
     ran = ortbench("run", MODELS / "copy_bound.onnx", "--ep-library", library, *ONCE, "--optimized-model", tmp_path / "o.onnx",
                    "--out", tmp_path)  # fmt: skip
     reason = "compiled parts of the graph, which ONNX Runtime then writes to no file; leave it out"
     assert (ran.code, ran.error_line) == (1, f"--optimized-model: RefDeviceExecutionProvider {reason}")
-
-
-@pytest.mark.process
-def test_a_result_records_them_and_its_heading_says_those_that_are_not_the_default(tmp_path: Path) -> None:
-    written = tmp_path / "o.onnx"
-    result = measure(
-        TINY, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, *TYPED, "--optimized-model", written, out=tmp_path / "r"
-    )
-    found = {it.key: result["target"][it.key] for it in OF_SESSION if it.attribute}
-    assert found == {
-        "intra_op_threads": 2, "inter_op_threads": 3, "execution_mode": "parallel", "cpu_mem_arena": False, "mem_pattern": False,
-        "optimized_model": str(written), "opt_level": "basic",
-    }  # fmt: skip
-    assert written.is_file()
-    plain = result_of()
-    assert not any(line.startswith("session options") for line in heading(plain))
-    other = result_of(**{f"target__{key}": value for key, value in found.items() if key != "optimized_model"})
-    assert f"session options: {' '.join(TYPED)}" in heading(other)
-    assert " ".join(TYPED) in program_command(other, "device-resident")
 
 
 @pytest.mark.process

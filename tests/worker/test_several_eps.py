@@ -19,7 +19,6 @@ from tests.truth import COPIES, is_kind, recorded
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("clock")]
 
 GPU, CPU = "SimGpu", "SimCpu"
-EPS = [f"{GPU}ExecutionProvider", f"{CPU}ExecutionProvider"]
 OPERATORS = {GPU: ("Relu", "Sigmoid"), CPU: ("Tanh",)}
 BYTES = 1 << 16
 
@@ -92,21 +91,6 @@ def test_each_tensor_is_bound_in_its_own_memory(packages: Path, tmp_path: Path) 
                 assert len(moved) == copies or (name, mode) == (CPU, "device-tensors-pinned"), (name, mode)
     assert (found["device-tensors"].bytes_h2d, found["device-tensors"].bytes_d2h) == (2 * BYTES, 2 * BYTES)
     assert (found["cpu-tensors"].bytes_h2d, found["cpu-tensors"].bytes_d2h) == (None, None)
-
-
-def test_the_result_and_the_heading_name_both(packages: Path, tmp_path: Path) -> None:
-    result, said = run(packages, tmp_path, APART, *knobs(), "--iterations", 2, "--warmup", 1)
-    eps = result.target["eps"]
-    assert [(it["ep"], it["device"]["type"], it["nodes"], it["share"]) for it in eps] == [
-        (EPS[0], "GPU", 3, 0.75),
-        (EPS[1], "CPU", 1, 0.25),
-    ]
-    assert [it["memory"]["default"] for it in eps] == ["SimGpu (DEFAULT)", None]
-    assert (result.target["ep"], result.target["device"]["type"]) == (EPS[0], "GPU")
-    assert f"{EPS[0]} 1.0.0 on GPU" in said
-    assert f"(75% of nodes) and {EPS[1]} 1.0.0 on {result.environment['cpu']['model']} (25% of nodes)" in said
-    table = next((tmp_path / "out").glob("*/table.md")).read_text()
-    assert f"and {EPS[1]} 1.0.0 on" in table
 
 
 @pytest.mark.wide

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ortbench.model.result import Result
-from tests.conftest import MODELS, ONCE, cases, measure, modes, ortbench
+from tests.conftest import modes, ortbench
 from tests.refdevice import Config, Trace
 from tests.results import fact, keys, values
 from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
@@ -77,20 +77,6 @@ def test_the_device_modes_copy_into_the_memory_that_the_session_wants(library: P
     }
 
 
-def test_arrays_that_are_handed_on_are_the_finding(library: Path, tmp_path: Path) -> None:
-    result, said = run(library, on_cpu(**SLOW), tmp_path, *FEW)
-    found = {case.mode: case for case in result.cases}
-    assert found["host-accessible"].checks["zero_copy"]["verdict"] == "passed"
-    how = "the outputs are at the bound addresses and the outputs followed inputs that were written in place; in a short check before the measurement an inference took"
-    assert found["host-accessible"].checks["zero_copy"]["how"].startswith(how)
-    assert found["cpu-tensors"].value("copies") is None
-    arrays = fact(result, "arrays")
-    assert arrays.verdict == "in-place"
-    taken = values(arrays)
-    assert taken["with"] == found["cpu-tensors"].median("latency")
-    assert "RefDeviceExecutionProvider reads arrays in place: cpu-tensors copies nothing." in said
-
-
 def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: Path) -> None:
     """Every mode copies as much inside the EP: no times differ, and nothing is claimed."""
     result, said = run(library, on_cpu(ha_copies=True, **SLOW), tmp_path, *FEW)
@@ -120,21 +106,6 @@ def test_copies_that_onnx_runtime_makes_show_in_the_times(library: Path, tmp_pat
     assert [code for code, *_ in keys(result) if code == "arrays"] == []
 
 
-def test_a_pipeline_needs_streams(library: Path, tmp_path: Path) -> None:
-    result, _ = run(library, on_cpu(), tmp_path, *modes("cpu-tensors", "pipelined"), *ONCE)
-    assert result.cases[1].status == "unsupported"
-    assert result.cases[1].reason is not None
-    assert "RefDeviceExecutionProvider offers no streams on this device" in result.cases[1].reason
-
-
-def test_another_librarys_host_memory_would_be_copied_once(library: Path, tmp_path: Path) -> None:
-    result, _ = run(library, on_cpu(), tmp_path, "--input-memory", "numpy", *ONCE)
-    found = {case.mode: case for case in result.cases}
-    assert found["device-resident"].status == "unsupported"
-    assert "what is written to it later is never read" in (found["device-resident"].reason or "")
-    assert found["host-accessible"].status == "ok"
-
-
 def test_devices_shows_the_memory_and_what_can_be_done_with_it(library: Path, tmp_path: Path) -> None:
     ran = ortbench("devices", "--ep-library", library, "--json", "-", **variables())
     assert ran.code == 0, ran.err
@@ -144,10 +115,3 @@ def test_devices_shows_the_memory_and_what_can_be_done_with_it(library: Path, tm
     assert {mode for mode, why in device["modes"].items() if why} == {"pipelined"}
     printed = ortbench("devices", "--ep-library", library, "--verbose", **variables()).out
     assert f"memory no DEFAULT; {SHARED}" in " ".join(printed.split())
-
-
-@pytest.mark.parametrize("model", ["cpu_island", "multi_output", "transformer_ids"])
-def test_other_models(model: str, library: Path, tmp_path: Path) -> None:
-    environ = tuple(f"{name}={value}" for name, value in on_cpu().environ().items())
-    result = measure(MODELS / f"{model}.onnx", "--ep-library", library, *ONCE, out=tmp_path, prefix=("env", *environ))
-    assert {case["status"] for case in cases(result).values()} == {"ok"}

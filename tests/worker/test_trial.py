@@ -12,7 +12,6 @@ import onnx
 import pytest
 from onnx import parser
 
-from ortbench.analysis.feedback_pairs import suggest_loop
 from ortbench.model.modes import DEVICE, HOST_ACCESSIBLE, RESIDENT
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import first_run, providers, session
@@ -20,7 +19,7 @@ from ortbench.worker.first_run import Data
 from ortbench.worker.modes import make_mode
 from ortbench.worker.proofs import check_outputs
 from ortbench.worker.session import Model
-from tests.conftest import cases, measure, ortbench
+from tests.conftest import ortbench
 from tests.refdevice import Config, Trace
 from tests.truth import is_kind, run_on_device
 
@@ -150,43 +149,6 @@ def said(path: Path, *arguments: object, command: str = "run", code: int = 0) ->
 
 QUICKLY = ("--iterations", 2, "--warmup", 1)
 BRIEFLY = ("--duration", 0.2, "--max-regression", "100%")  # a gate
-SENTENCES = {
-    "counts": "out (its size depends on the values of the inputs): bound without a shape",
-    "first k": "out and at (its size depends on the values of the inputs): bound without a shape",
-    "rank": "out (not the shape that the model declares): bound without a shape",
-    "an input": "x (an input that the model passes through): bound without a shape",
-}
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("name", SENTENCES)
-def test_modes_that_bind_outputs_do_so_without_a_shape(name: str, tmp_path: Path) -> None:
-    path = written(name, tmp_path)
-    sizes = () if name == "counts" else ("--dim", "n=5")
-    found = measure(path, "--ep", "cpu", *sizes, *QUICKLY, out=tmp_path / "out")
-    assert [it["message"] for it in found["warnings"] if it["code"] == "outputs-without-shape"] == [SENTENCES[name]]
-    assert {case["checks"]["outputs"]["verdict"] for case in cases(found).values()} == {"passed"}
-    assert len(cases(found)) == 4
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("name", ["rank", "fixed size", "counts"])
-def test_a_model_is_like_itself(name: str, tmp_path: Path) -> None:
-    path = written(name, tmp_path)
-    sizes = () if name == "counts" else ("--dim", "n=5")
-    arguments = ["--ep", "cpu", "--mode", "cpu-tensors", *sizes, "--out", tmp_path / "out"]
-    gate = ortbench("gate", "--model", path, "--baseline-model", path, *arguments, *BRIEFLY)
-    assert "outputs of" not in gate.err + gate.out
-    assert gate.code in (0, 4), gate.err
-    sides = ortbench("run", path, *arguments, *QUICKLY, "--intra-op-threads", "1,2")
-    assert (sides.code, "are not those of" in sides.out + sides.err) == (0, False)
-    start = ortbench("start", path, "--ep", "cpu", *sizes, "--iterations", 1, "--out", tmp_path / "starts")
-    assert start.code == 0, start.err + start.out
-    x = np.ones((5, 4) if name == "fixed size" else (1, 5, 4), np.float32)
-    if name != "counts":
-        np.savez(tmp_path / "in.npz", x=x)
-        np.savez(tmp_path / "expected.npz", out=x.squeeze())
-        said(path, "--input", tmp_path / "in.npz", "--expect", tmp_path / "expected.npz", *QUICKLY)
 
 
 @pytest.mark.process
@@ -251,15 +213,6 @@ def test_inspect_says_it_and_suggests_no_loop_of_an_input_with_itself(tmp_path: 
     assert (done.code, done.err) == (
         2, "ortbench: --feedback x=x: x is an input that the model passes through; feed back another output\n",
     )  # fmt: skip
-
-
-def test_no_loop_is_suggested_of_an_input_that_is_an_output() -> None:
-    x: Any = {"name": "past", "type": "tensor(float)", "model_shape": ["n", 8]}
-    assert suggest_loop([x], [x], lambda names, options: "") is None
-    y: Any = {**x, "name": "present"}
-    found = suggest_loop([x], [y, x], lambda names, options: "")
-    assert found is not None
-    assert found["feedback"] == [["present", "past"]]
 
 
 @pytest.mark.process
@@ -327,20 +280,3 @@ def test_an_output_in_host_memory_is_bound_there_in_every_mode(library: Path, tm
     assert {case.mode: case.status for case in result.cases} == dict.fromkeys(
         ("cpu-tensors", DEVICE, RESIDENT, HOST_ACCESSIBLE), "ok"
     )
-
-
-@pytest.mark.process
-def test_each_step_of_a_loop_copies_what_is_no_state_back_once(library: Path, tmp_path: Path) -> None:
-    """By one call for those of known size, and one for those without a shape."""
-    graph = "g (float[64] s, float[16] v) => (float[64] out, float[1, 16] w, float[16] u, float[1, 16] t) { out = Relu(s)  w = Relu(v)  u = Relu(w)  t = Relu(v) }"  # fmt: skip
-    loop = ("--feedback", "out=s", "--steps", 3, "--iterations", 2, "--warmup", 1, "--mode", RESIDENT)
-    config = Config(trace=tmp_path / "trace", alignment=0)
-    code, result, _, errors = run_on_device(library, written(graph, tmp_path), config, tmp_path, *loop, command="loop")
-    assert (code, errors[:55]) == (0, "ortbench: 2 warnings in stderr.txt: Error merging shape")
-    assert {(case.status, case.checks["outputs"]["verdict"]) for case in result.cases} == {("ok", "passed")}
-    starts = [at for case in result.cases for _, _, at in case.blocks["latency"]]
-    events = Trace.read(tmp_path / "trace").of("d2h", "inference")
-    timed = events[events["queued_ns"] >= min(starts)]
-    inferences = int(is_kind(timed, "inference").sum())
-    assert inferences >= 3 * 2
-    assert list(timed[is_kind(timed, "d2h")]["bytes"]).count(64) >= 3 * 2 * 3

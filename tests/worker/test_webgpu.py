@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import MODELS, ONCE, ROOT, cases, measure, ortbench
+from tests.conftest import MODELS, ONCE, cases, measure, ortbench
 
 pytestmark = pytest.mark.process
 
@@ -52,14 +48,6 @@ def test_a_model_gives_its_expected_outputs_in_every_mode(software_gpu: tuple[st
         assert latency > resident
 
 
-def test_a_dtype_that_the_device_lacks_is_a_failure_with_the_reason(
-    software_gpu: tuple[str, ...], tmp_path: Path
-) -> None:
-    ran = ortbench("run", MODELS / "fp16.onnx", "--ep", "webgpu", "--out", tmp_path, prefix=software_gpu)
-    assert ran.code == 1
-    assert "requires f16 but the device does not support it" in ran.error_line
-
-
 def test_the_sync_is_a_readback_since_nothing_else_waits(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
     arguments = ("--ep", "webgpu", "--mode", "device-resident", "--iterations", 2, "--warmup", 1)
     result = measure(MODELS / "compute_bound.onnx", *arguments, out=tmp_path, prefix=software_gpu)
@@ -80,11 +68,6 @@ def test_nodes_left_on_the_cpu_are_a_warning_or_an_error(software_gpu: tuple[str
     assert "1 node stays on the CPU: Det" in ran.error_line
 
 
-def test_auto_takes_the_gpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", *CPU_ONCE, out=tmp_path, prefix=software_gpu)
-    assert (result["target"]["ep_requested"], result["target"]["ep"]) == ("auto", "WebGpuExecutionProvider")
-
-
 def test_an_ep_that_cannot_open_its_device_is_an_error_and_no_fallback(
     software_gpu: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -95,47 +78,3 @@ def test_an_ep_that_cannot_open_its_device_is_an_error_and_no_fallback(
     error, *_ = ran.err.splitlines()  # then the first warning that the driver printed
     assert "WebGpuExecutionProvider could not open" in error
     assert "No supported adapters" in error
-
-
-# Runs in a process of its own, inside the software GPU's namespace.
-_READBACKS = """
-import json, sys, time
-from ortbench.plan.target import Inputs, Target
-from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes import make_mode
-from ortbench.worker import first_run, providers, session
-
-target, path = Target(ep="webgpu"), sys.argv[1]
-model = session.open_model(path, target, providers.find(target))
-mode = make_mode("device-resident", model, first_run.make_data(path, model, Inputs()))
-call, a, b = mode.phases()["latency"]
-
-def readback_after(runs):
-    best = None
-    for _ in range(3):
-        for _ in range(runs):
-            call(a, b)
-        start = time.perf_counter_ns()
-        mode.outputs()
-        took = time.perf_counter_ns() - start
-        best = took if best is None else min(best, took)
-    return best
-
-start = time.perf_counter_ns()
-call(a, b)
-one_run = time.perf_counter_ns() - start
-print(json.dumps({"one_run": one_run, "after_1": readback_after(1), "after_5": readback_after(5)}))
-"""
-
-
-@pytest.mark.timing
-def test_nothing_is_left_to_wait_for_after_synced_runs(software_gpu: tuple[str, ...]) -> None:
-    """A readback after five runs takes no longer than after one: the queue is empty when the clock is read.
-
-    This compares durations of one process with a wide margin: an unsynced run leaves five runs (over 250 ms here) to
-    the readback, a synced one well under a tenth of a run.
-    """
-    line = [*software_gpu, sys.executable, "-c", _READBACKS, str(MODELS / "compute_bound.onnx")]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
-    times: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert times["after_5"] - times["after_1"] < times["one_run"], times
