@@ -154,7 +154,7 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
 def test_a_made_up_mode_of_cpu_tensors_has_its_copies_derived(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODES, CPU, Mode(CPU, without_copies="made-up"))
     monkeypatch.setitem(MODES, "made-up", Mode("made-up"))
-    assert Limits(max_copy_share=0.5).needed() == {CPU, "made-up"}
+    assert Limits(max_copy_share=0.5).needed_modes() == {CPU, "made-up"}
     (ratio_test,) = own_ratio_tests(Limits(max_copy_share=0.5))
     assert ratio_test.over.mode == "made-up"
     cpu, rest = measured(CPU, latency=steady([4 * MS] * 20)), measured("made-up", latency=steady([MS] * 20))

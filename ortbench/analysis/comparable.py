@@ -132,7 +132,7 @@ def short(value: Any) -> str:
 
 def changes(one: Result, other: Result) -> list[str]:
     """What differs between two results that may be compared all the same: versions and settings, in words."""
-    mine, theirs = (_recorded(it, _are_of_stages(one, other)) for it in (one, other))
+    mine, theirs = (_recorded_versions(it, _are_of_stages(one, other)) for it in (one, other))
     ours, other_one = one.environment, other.environment
     every = [
         *((name, mine[name], theirs[name]) for name in mine if name in theirs),
@@ -152,7 +152,7 @@ def changes(one: Result, other: Result) -> list[str]:
     ]
 
 
-def _recorded(result: Result, of_stages: bool) -> dict[str, Any]:
+def _recorded_versions(result: Result, of_stages: bool) -> dict[str, Any]:
     """Versions and the machine's state, those that it says; chains have the EP's version by stage."""
     target, environment = result.target, result.environment
     found: dict[str, Any] = {"ONNX Runtime": environment["onnxruntime"]}

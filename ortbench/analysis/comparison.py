@@ -42,11 +42,11 @@ from ortbench.analysis.series import (
     Selection,
     Series,
     in_common,
-    ordered,
     point_text,
     series,
     series_at,
     sizes_at,
+    sort_keys,
     what_lacks,
 )
 from ortbench.core.stats import ratio_of, t_quantile
@@ -252,7 +252,7 @@ def _reaches(base: Series, other: Series) -> list[tuple[float, float]] | None:
             ends = reach(one.value, one.ci95)
             turned = (one.key.metric.better == "higher") != (one is base)
             found.append(ends[::-1] if turned else ends)
-        found.append((math.log(one.slowed),) * 2)
+        found.append((math.log(one.slowdown),) * 2)
     return found
 
 
@@ -288,7 +288,7 @@ def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
     """Every figure that a result has, mode by mode: of two all that their kind compares, of more the most telling ones."""
     of = in_common(results, attrgetter("compared" if len(results) == 2 else "several"))
     every = [series(result, of, only) for result in results]
-    keys = ordered(key for of_result in every for key in of_result)
+    keys = sort_keys(key for of_result in every for key in of_result)
     repeated = repeated_runs(results)
     found = [_row(results, key, [series_at(result, key) for result in results], repeated) for key in keys]
     return [row for row in found if only.metrics or not row.key.metric.often_zero or _is_there(row)]
@@ -375,17 +375,17 @@ def lacking(results: Sequence[Result], found: Sequence[Row]) -> dict[int, tuple[
             for base, ratio in ((0, first), (number - 1, last)):
                 if ratio is None or ratio.low is not None or ratio.apart:
                     continue
-                for side in (base, number):
-                    it = row.found[side]
-                    if it is not None and it.has_load_blocks:
+                for at in (base, number):
+                    one = row.found[at]
+                    if one is not None and one.has_load_blocks:
                         return None
-                    if it is not None and it.case.load_blocks is None and (it.blocks or not row.is_cost):
-                        fewest[side] = min(len(it.blocks), fewest.get(side, len(it.blocks)))
+                    if one is not None and one.case.load_blocks is None and (one.blocks or not row.is_cost):
+                        fewest[at] = min(len(one.blocks), fewest.get(at, len(one.blocks)))
     runs = [result.setup.get("run_id") or number for number, result in enumerate(results)]
-    short = {side: count for side, count in sorted(fewest.items()) if count < PARTS}
+    short = {at: count for at, count in sorted(fewest.items()) if count < PARTS}
     of: dict[int, tuple[int, str]] = {}
-    for side, count in short.items():
-        same_run = [it for it in short if runs[it] == runs[side]]  # which one command measures
+    for at, count in short.items():
+        same_run = [it for it in short if runs[it] == runs[at]]  # which one command measures
         slowest = max(same_run, key=lambda it: duration_s(results[it], PARTS, runs.count(runs[it])))
-        of[side] = count, more_rounds(results[slowest], PARTS, runs.count(runs[side]))
+        of[at] = count, more_rounds(results[slowest], PARTS, runs.count(runs[at]))
     return of

@@ -89,7 +89,7 @@ def _share(result: Result, case: Case, ways: Sequence[Direction], took_ns: float
     """The share of copies that took `took_ns` together; None where nothing was copied or it is not known."""
     link = result.link
     assert link is not None
-    parts = [_copied(result, case, way) for way in ways]
+    parts = [_copied_sizes(result, case, way) for way in ways]
     if took_ns is None or took_ns <= 0 or not any(sum(sizes) for sizes in parts):
         return None
     sweep_ns = sum(expected_ns(link[way], sizes) for way, sizes in zip(ways, parts, strict=True))
@@ -114,7 +114,7 @@ def _bytes_of(case: Case, way: Direction) -> int:
     return (case.bytes_h2d if way == H2D else case.bytes_d2h) or 0
 
 
-def _copied(result: Result, case: Case, way: Direction) -> list[int]:
+def _copied_sizes(result: Result, case: Case, way: Direction) -> list[int]:
     """The bytes of each tensor that a case copies; all as one where some, which the result does not name, stay on the host."""
     copied = _bytes_of(case, way)
     sizes = tensor_sizes(result, way)
@@ -149,7 +149,7 @@ class Moment(NamedTuple):
     ours_ns: int
 
 
-def measured(
+def summarise_activities(
     runs: Sequence[tuple[int, int]], activities: Sequence[Activity], before: Moment, after: Moment
 ) -> Measured:
     """What the copies and kernels of a run took.
@@ -164,7 +164,7 @@ def measured(
         middle = on_our_clock((activity.start_ns + activity.end_ns) // 2, before, after)
         if middle < runs[0][0] - GAP_NS // 2:
             continue
-        number = next((number for number, span in enumerate(runs) if _holds(span, middle)), None)
+        number = next((number for number, span in enumerate(runs) if _contains(span, middle)), None)
         if number is None:
             outside += 1
         else:
@@ -187,7 +187,7 @@ def on_our_clock(theirs_ns: int, before: Moment, after: Moment) -> int:
     return before.ours_ns + round((theirs_ns - before.theirs_ns) * rate)
 
 
-def _holds(span: tuple[int, int], at_ns: int) -> bool:
+def _contains(span: tuple[int, int], at_ns: int) -> bool:
     return span[0] - GAP_NS // 2 <= at_ns <= span[1] + GAP_NS // 2
 
 

@@ -177,7 +177,7 @@ _TITLES = {"h2d": "H2D", "inference": "inference", "d2h": "D2H"}
 def put_remainder(case: Case, parts: int) -> None:
     """Put into a case what of its latency is in none of its parts: of loops and chains of so many parts measured, one by one, else
     by the medians of phases, which are timed in blocks of their own."""
-    if (left := _between(case, parts)) is not None:
+    if (left := _loop_remainders(case, parts)) is not None:
         case.set_metric(
             REMAINDER, median(left), median_interval(left, [size for _, size, _ in case.blocks[LATENCY]]), derived=True
         )
@@ -196,7 +196,7 @@ def adds_up(case: Case) -> bool:
     return abs(sum(case.median(name) or 0 for name in _TITLES) - latency) <= _APART * latency
 
 
-def _between(case: Case, parts: int) -> list[int] | None:
+def _loop_remainders(case: Case, parts: int) -> list[int] | None:
     """Of each loop or chain what is in none of its parts, ns; None where they were not timed."""
     whole = case.samples.get(LATENCY, [])
     taken = case.samples.get(STEP) or case.samples.get(STAGE)

@@ -47,7 +47,9 @@ def overwritten(distributions: Sequence[Distribution]) -> Overwritten | None:
 def in_folder(distributions: Sequence[Distribution], folder: str | None) -> list[Distribution]:
     """Those in the folder that a module was found in."""
     return [
-        it for it in distributions if folder is not None and os.path.normpath(it["folder"]) == os.path.normpath(folder)
+        found
+        for found in distributions
+        if folder is not None and os.path.normpath(found["folder"]) == os.path.normpath(folder)
     ]
 
 

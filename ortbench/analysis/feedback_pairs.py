@@ -33,7 +33,9 @@ def suggest_loop(
 ) -> SuggestedLoop | None:
     """The loop that a model looks made for, by names, types and shapes, with its `command`, made of the names of its state and of the
     options that make the loop; None where nothing looks like a state."""
-    inputs, outputs = ([it for it in side if not _MEANT_OTHERWISE & set(it["name"])] for side in (inputs, outputs))
+    inputs, outputs = (
+        [it for it in tensors if not _MEANT_OTHERWISE & set(it["name"])] for tensors in (inputs, outputs)
+    )
     passed = {it["name"] for it in inputs}  # an output that is an input says nothing new
     outputs = [it for it in outputs if it["name"] not in passed]
     pairs = by_name(inputs, outputs)
@@ -75,11 +77,11 @@ def by_name(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Pair]:
     stems = partial(_stem, marks=_BEHIND), partial(_stem, marks=_BEFORE)
     for behind, before in (stems, (_numbered_behind, _numbered_before)):
         by_key: dict[_Key, list[Tensor]] = {}
-        for it in inputs:
-            by_key.setdefault(before(it["name"]), []).append(it)
+        for tensor in inputs:
+            by_key.setdefault(before(tensor["name"]), []).append(tensor)
         for out in (it for it in outputs if it["name"] not in found):
             alike = by_key.get(key, ()) if (key := behind(out["name"])) else ()
-            into = next((it for it in alike if it["name"] not in taken and _fits(out, it)), None)
+            into = next((it for it in alike if it["name"] not in taken and _can_feed(out, it)), None)
             if into is not None:
                 found[out["name"]] = into
                 taken.add(into["name"])
@@ -89,15 +91,15 @@ def by_name(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Pair]:
 def _only_one_alike(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Pair]:
     """The one output and the one input that are alike in type and shape, as those of a denoiser are; none if there are more."""
     alike: dict[tuple[object, ...], tuple[list[Tensor], list[Tensor]]] = {}
-    for number, side in enumerate((outputs, inputs)):
-        for it in side:
-            if it["type"] in _FLOATS and len(it["model_shape"]) > 1:
-                alike.setdefault((it["type"], *it["model_shape"]), ([], []))[number].append(it)
+    for number, tensors in enumerate((outputs, inputs)):
+        for tensor in tensors:
+            if tensor["type"] in _FLOATS and len(tensor["model_shape"]) > 1:
+                alike.setdefault((tensor["type"], *tensor["model_shape"]), ([], []))[number].append(tensor)
     pairs = [both for both in alike.values() if all(both)]
     return [(out, into) for (out,), (into,) in pairs] if [len(it) for both in pairs for it in both] == [1, 1] else []
 
 
-def _fits(out: Tensor, into: Tensor) -> bool:
+def _can_feed(out: Tensor, into: Tensor) -> bool:
     """Whether an output could be that input in the next step."""
     if out["type"] != into["type"] or not out["type"].startswith("tensor("):
         return False
@@ -179,7 +181,7 @@ def _start(texts: Sequence[str]) -> str:
 def _frame(pair: tuple[str, str]) -> tuple[str, str, str, str]:
     """What stands before and behind the longest text that both names have: of the output, of the input; all where none is."""
     out, into = pair
-    shared = max(reversed([*_shared(out, into)]), key=len, default="")  # numbers stand last
+    shared = max(reversed([*_shared_texts(out, into)]), key=len, default="")  # numbers stand last
     if not shared:
         return out, "", into, ""
     before, _, behind = out.partition(shared)
@@ -187,9 +189,9 @@ def _frame(pair: tuple[str, str]) -> tuple[str, str, str, str]:
     return before, behind, into_before, into_behind
 
 
-def _shared(one: str, other: str) -> Iterator[str]:
+def _shared_texts(one: str, other: str) -> Iterator[str]:
     """The texts that both names have, which begin where a word begins and end with a letter or a digit."""
-    for start in (place for place in range(len(one)) if _begins_word(one, place)):
+    for start in (at for at in range(len(one)) if _begins_word(one, at)):
         for end in range(start + 1, len(one) + 1):
             text = one[start:end]
             if text not in other:
@@ -198,8 +200,8 @@ def _shared(one: str, other: str) -> Iterator[str]:
                 yield text
 
 
-def _begins_word(name: str, place: int) -> bool:
-    return name[place].isalnum() and (place == 0 or not name[place - 1].isalnum())
+def _begins_word(name: str, start: int) -> bool:
+    return name[start].isalnum() and (start == 0 or not name[start - 1].isalnum())
 
 
 # The other settings
@@ -209,22 +211,22 @@ def _settings(inputs: Sequence[Tensor], pairs: Sequence[Pair]) -> list[str]:
     """The options that make the inputs that are no state fit it, step by step."""
     state = {into["name"] for _, into in pairs}
     others = [it for it in inputs if it["name"] not in state]
-    grown = _grown(pairs)
+    grown = _growing_dims(pairs)
     found: list[str] = []
     for behind, before in grown.items():
         # A name that is a sum, as exporters give it, says its size by itself.
         if behind.isidentifier() and any(behind in it["model_shape"] for it in others):
             found += ["--dim", f"{behind}={before}+{_step_length(others, pairs)}"]
     past = next((before for before in grown.values() if before.isidentifier()), None)
-    place = "step" if past is None else f"{past}+index"
+    position = "step" if past is None else f"{past}+index"
     for name in _whole_numbers(others, lambda name: "mask" in name):
         found += ["--fill", f"{name}=1"]
     for name in _whole_numbers(others, lambda name: "position" in name):
-        found += ["--fill", f"{name}={place}"]
+        found += ["--fill", f"{name}={position}"]
     return found
 
 
-def _grown(pairs: Sequence[Pair]) -> dict[str, str]:
+def _growing_dims(pairs: Sequence[Pair]) -> dict[str, str]:
     """Dimensions that a state has behind a step, and what they are before it, where both have names that differ."""
     return {
         behind: before

@@ -139,7 +139,7 @@ class Rate(NamedTuple):
 def best_mode(result: Result, name: str, modes: Collection[str] = ()) -> Rate | None:
     """The mode of a result, of some or of all, that gets most items done; None where nobody knows how many there are."""
     cases = [case for case in result.cases if not modes or case.mode in modes]
-    known = [(it, case.mode) for case in cases if isinstance(it := case.metrics.get(ITEM_THROUGHPUT), Value)]
+    known = [(value, case.mode) for case in cases if isinstance(value := case.metrics.get(ITEM_THROUGHPUT), Value)]
     if result.items is None or not known:
         return None
     found, mode = max(known, key=lambda it: it[0].value)

@@ -218,9 +218,9 @@ def _quantile_bounds(
     most, beyond = binomial_tails(n, 1 - q)
     end, most = math.inf, max(0, most)
     while True:
-        level = max(1, most, min(_FEW, n // 2))
+        rank = max(1, most, min(_FEW, n // 2))
         # Of what lies beyond twice as many: how much those few wait together is known badly.
-        worth = min(_worth(values >= ordered[n - min(it, n)]) for it in (level, 2 * level))
+        worth = min(_worth(values >= ordered[n - min(it, n)]) for it in (rank, 2 * rank))
         if most * worth <= binomial_tails(worth, 1 - q)[0] * n:
             end = at_most[n - 1 - most]
         if math.isfinite(end) or most == 0:

@@ -24,23 +24,23 @@ def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
     return tuple((not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part)
 
 
-def called(results: Sequence[Result], paths: Sequence[Path]) -> list[str]:
+def short_names(results: Sequence[Result], paths: Sequence[Path]) -> list[str]:
     """A short name for each result, no two alike, on one line.
 
     It is the name that it was given. What has none, or shares it, is called by what differs between the results
     (``batch=8``, ``threads=1``, ``onnxruntime 1.28.0``), then by its file or folder if somebody has named that, by the
     commit that was checked out, or else by its number.
     """
-    names = [_given(result) for result in results]
+    names = [_given_name(result) for result in results]
     if len(names) > 1 and len(set(names)) == 1:
         names = [""] * len(names)  # it tells none from another
     names = _by_differences(names, [_traits(result) for result in results])
-    for name in _shared(names):
+    for name in _ambiguous_names(names):
         alike = [number for number, it in enumerate(names) if it == name]
-        places = _by_place([results[number] for number in alike], [paths[number] for number in alike])
-        for number, place in zip(alike, places, strict=True):
-            names[number] = place if name and _plain(place).startswith(_plain(name)) else f"{name} {place}".strip()
-    return [f"#{number}" for number in range(1, len(names) + 1)] if _shared(names) else names
+        labels = _names_by_path([results[number] for number in alike], [paths[number] for number in alike])
+        for number, label in zip(alike, labels, strict=True):
+            names[number] = label if name and _plain(label).startswith(_plain(name)) else f"{name} {label}".strip()
+    return [f"#{number}" for number in range(1, len(names) + 1)] if _ambiguous_names(names) else names
 
 
 def _plain(text: str) -> str:
@@ -48,15 +48,15 @@ def _plain(text: str) -> str:
     return re.sub(r"\W", "", text.casefold())
 
 
-def _given(result: Result) -> str:
-    return visible(_cut(" ".join(str(result.name or "").split()), LONGEST_NAME))
+def _given_name(result: Result) -> str:
+    return visible(_shorten(" ".join(str(result.name or "").split()), LONGEST_NAME))
 
 
-def _cut(text: str, longest: int) -> str:
+def _shorten(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def _shared(names: Sequence[str]) -> list[str]:
+def _ambiguous_names(names: Sequence[str]) -> list[str]:
     """The names that do not name one result alone."""
     counts = Counter(names)
     return [name for name, count in counts.items() if count > 1 or not name]
@@ -70,39 +70,39 @@ def _by_differences(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -
     kinds = list(dict.fromkeys(kind for trait in traits for kind in trait))
     values = [[trait.get(kind, "") for trait in traits] for kind in kinds]
     values = [of_all for of_all in values if len(set(of_all)) > 1]
-    wanting = {number for name in _shared(names) for number, it in enumerate(names) if it == name}
+    wanting = {number for name in _ambiguous_names(names) for number, it in enumerate(names) if it == name}
 
-    def joined(columns: Sequence[Sequence[str]]) -> list[str]:
+    def join_columns(columns: Sequence[Sequence[str]]) -> list[str]:
         own = (" ".join(filter(None, [name, *(of_all[at] for of_all in columns)])) for at, name in enumerate(names))
         return [it if at in wanting else names[at] for at, it in enumerate(own)]
 
     if not wanting:
         return list(names)
-    chosen = next(([of_all] for of_all in values if not _shared(joined([of_all]))), [])
+    chosen = next(([of_all] for of_all in values if not _ambiguous_names(join_columns([of_all]))), [])
     for of_all in () if chosen else values:
-        if len(set(joined([*chosen, of_all]))) > len(set(joined(chosen))):
+        if len(set(join_columns([*chosen, of_all]))) > len(set(join_columns(chosen))):
             chosen.append(of_all)
-    return _without_defaults(chosen, joined)
+    return _without_defaults(chosen, join_columns)
 
 
 def _without_defaults(
-    columns: Sequence[Sequence[str]], joined: Callable[[Sequence[Sequence[str]]], list[str]]
+    columns: Sequence[Sequence[str]], join_columns: Callable[[Sequence[Sequence[str]]], list[str]]
 ) -> list[str]:
     """The names without settings that have their default, as far as they tell the same apart; one that has nothing else is ``default``."""
     usual = {*dict(_settings({})).values(), RUN}
     for at in range(len(columns)):
         fewer = [*columns[:at], ["" if it in usual else it for it in columns[at]], *columns[at + 1 :]]
-        names = joined(fewer)
-        if all(names) and len(set(names)) == len(set(joined(columns))):
+        names = join_columns(fewer)
+        if all(names) and len(set(names)) == len(set(join_columns(columns))):
             columns = fewer
     unset = {it for it in usual if it.startswith("no ") or it.endswith("=default")}
-    names = [_DEFAULT if it in unset else it for it in joined(columns)]
-    return names if len(set(names)) == len(set(joined(columns))) else joined(columns)
+    names = [_DEFAULT if it in unset else it for it in join_columns(columns)]
+    return names if len(set(names)) == len(set(join_columns(columns))) else join_columns(columns)
 
 
 def _traits(result: Result) -> dict[str, str]:
     """What may tell a result from others, in words; what its user chose comes before what was found."""
-    found = {kind: visible(_cut(text, _LONGEST_TRAIT)) for kind, text in _all_traits(result) if text}
+    found = {kind: visible(_shorten(text, _LONGEST_TRAIT)) for kind, text in _all_traits(result) if text}
     return dict(found)
 
 
@@ -140,28 +140,28 @@ def _all_traits(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _settings(target: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    for it in OF_SESSION:
-        value = target.get(it.key, it.default)
+    for setting in OF_SESSION:
+        value = target.get(setting.key, setting.default)
         if isinstance(value, Mapping):
-            yield it.option, ", ".join(f"{key}={item}" for key, item in value.items()) or f"no {it.option}"
+            yield setting.option, ", ".join(f"{key}={item}" for key, item in value.items()) or f"no {setting.option}"
         elif isinstance(value, list):
-            yield it.option, f"{it.option}={','.join(value)}" if value else f"no {it.option}"
+            yield setting.option, f"{setting.option}={','.join(value)}" if value else f"no {setting.option}"
         elif isinstance(value, bool):
-            yield it.option, it.option if value else f"no {it.option}"
+            yield setting.option, setting.option if value else f"no {setting.option}"
         else:
-            yield it.option, f"{it.option}={'default' if value is None else value}"
+            yield setting.option, f"{setting.option}={'default' if value is None else value}"
 
 
 # By where they are
 
 
-def _by_place(results: Sequence[Result], paths: Sequence[Path]) -> list[str]:
+def _names_by_path(results: Sequence[Result], paths: Sequence[Path]) -> list[str]:
     """Names for results between which nothing differs."""
     names = [visible(name) for name in by_path(paths)]
-    if not any(map(_STAMP.search, names)) and not _shared(names):
+    if not any(map(_STAMP.search, names)) and not _ambiguous_names(names):
         return names
     commits = [str(result.environment.get("git_commit") or "")[:_COMMIT] for result in results]
-    if all(commits) and not _shared(commits):
+    if all(commits) and not _ambiguous_names(commits):
         return [f"commit {commit}" for commit in commits]
     return [f"#{number}" for number in range(1, len(paths) + 1)]
 

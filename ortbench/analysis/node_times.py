@@ -60,7 +60,7 @@ class Timed:
         return self.name.startswith(f"{self.ep}_")
 
 
-def counted(timed: Sequence[Timed]) -> CountedCopies:
+def copy_counts(timed: Sequence[Timed]) -> CountedCopies:
     """How many Memcpy nodes ran, and what they copied in a run."""
     ways = {op: [node.bytes for node in timed if node.op == op] for op in (TO_HOST, FROM_HOST)}
     number = sum(map(len, ways.values()))
@@ -113,9 +113,9 @@ def _without_names(graph: Sequence[Node], timed: Sequence[Timed], found: Mapping
     for index, node in enumerate(graph):
         if not node.name:
             there[node.inside, node.op].append(index)
-    for index, it in enumerate(timed):
-        if index not in found and re.fullmatch(rf"{re.escape(it.op)}_\d+", it.name):
-            ran[None if it.inside is None else found.get(it.inside, -1), it.op].append(index)
+    for index, done in enumerate(timed):
+        if index not in found and re.fullmatch(rf"{re.escape(done.op)}_\d+", done.name):
+            ran[None if done.inside is None else found.get(done.inside, -1), done.op].append(index)
     alike = (key for key, indices in ran.items() if len(indices) == len(there[key]))
     return {a: b for key in alike for a, b in zip(ran[key], there[key], strict=True)}
 
@@ -123,15 +123,15 @@ def _without_names(graph: Sequence[Node], timed: Sequence[Timed], found: Mapping
 def as_run(graph: Sequence[Node], timed: Sequence[Timed]) -> list[Node]:
     """The nodes of a graph that took part in the profiled runs, placed as these say."""
     ran = {there: timed[here].ep for here, there in same_nodes(graph, timed).items()}
-    return _kept([replace(node, ep=ran.get(index, node.ep)) for index, node in enumerate(graph)], ran)
+    return _select_nodes([replace(node, ep=ran.get(index, node.ep)) for index, node in enumerate(graph)], ran)
 
 
-def _kept(graph: Sequence[Node], indices: Collection[int]) -> list[Node]:
+def _select_nodes(graph: Sequence[Node], indices: Collection[int]) -> list[Node]:
     """Some nodes of a graph; with a node, those that it is inside are among them."""
-    place = {index: number for number, index in enumerate(sorted(indices))}
+    numbers = {index: number for number, index in enumerate(sorted(indices))}
     return [
-        replace(graph[index], inside=None if (inside := graph[index].inside) is None else place[inside])
-        for index in place
+        replace(graph[index], inside=None if (inside := graph[index].inside) is None else numbers[inside])
+        for index in numbers
     ]
 
 
@@ -150,19 +150,19 @@ def named_copies(graph: Sequence[Node], timed: Sequence[Timed]) -> list[Node] | 
         inside = graph[copy.node].inside
         if inside is None or any(index in there for index in copy.forced_by):
             wanted[inside, graph[copy.node].op].append(copy)
-    if {place: len(nodes) for place, nodes in ran.items()} != {place: len(them) for place, them in wanted.items()}:
+    if {key: len(nodes) for key, nodes in ran.items()} != {key: len(them) for key, them in wanted.items()}:
         return None
     named = list(graph)
-    for place, expected in wanted.items():
-        for copy, copied in zip(expected, ran[place], strict=True):
-            if not _fits(copied, [there[index] for index in copy.forced_by if index in there]):
+    for key, expected in wanted.items():
+        for copy, copied in zip(expected, ran[key], strict=True):
+            if not _matches_copy(copied, [there[index] for index in copy.forced_by if index in there]):
                 return None
             named[copy.node] = replace(graph[copy.node], name=copied.name)
     outermost = [index for index, node in enumerate(graph) if node.inside is None]
-    return _kept(named, {*outermost, *there, *(copy.node for them in wanted.values() for copy in them)})
+    return _select_nodes(named, {*outermost, *there, *(copy.node for them in wanted.values() for copy in them)})
 
 
-def _fits(copied: Timed, nodes: Sequence[Timed]) -> bool:
+def _matches_copy(copied: Timed, nodes: Sequence[Timed]) -> bool:
     """Whether each of some nodes reads or gives a tensor of the type and shape that was copied."""
     return all(kind in (*node.reads, *node.gives) for node in nodes for kind in copied.reads[:1])
 
@@ -250,13 +250,13 @@ def _inner_copies(
     rows = _island_rows(graph, found, there, others, total)
     order = sorted(range(len(rows)), key=lambda number: -(rows[number]["ns"] or 0))
     islands = [rows[number] for number in order]
-    place = {number: position for position, number in enumerate(order)}
+    ranks = {number: position for position, number in enumerate(order)}
     memcpy: list[MemcpyNode] = [
         {
             **_copy_row(graph[copy.node].name, graph[copy.node].op, there.get(copy.node), total),
             "tensor": copy.tensor,
             "forced_by": [_reference(graph[index]) for index in copy.forced_by] or None,
-            "island": None if copy.island is None else place[copy.island],
+            "island": None if copy.island is None else ranks[copy.island],
         }
         for copy in found.copies
     ]

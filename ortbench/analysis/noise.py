@@ -137,7 +137,7 @@ def wait_predicate(noise: MachineNoise) -> Callable[[Sequence[int]], bool]:
     """What says of a block whether it waited for a CPU because of others."""
     starts = [it["at_ns"] for it in noise["readings"]]
 
-    def waited(block: Sequence[int]) -> bool:
+    def has_waited(block: Sequence[int]) -> bool:
         _, start_ns, took_ns, waited_ns, _, threads, _ = block
         if waited_ns < max(POLICY.waited_ns, POLICY.waited * took_ns):
             return False
@@ -147,7 +147,7 @@ def wait_predicate(noise: MachineNoise) -> Callable[[Sequence[int]], bool]:
         beside = noise["readings"][first : bisect_right(starts, start_ns + took_ns)] or noise["readings"][-1:]
         return any(_share_of_usable(it["others"], noise) >= POLICY.some for it in beside)
 
-    return waited
+    return has_waited
 
 
 def busy_reasons(noise: MachineNoise) -> list[str]:

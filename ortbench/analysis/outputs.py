@@ -55,7 +55,7 @@ def trust(ep: str) -> int:
     return 0 if ep == CPU_EP else 2 if _way(ep) else 1
 
 
-def lowered(eps: Sequence[str], relative: float | None) -> str | None:
+def lowering_ep(eps: Sequence[str], relative: float | None) -> str | None:
     """The EP of these whose own choice of a lower precision a difference is likely to come from; None where it is larger than that
     explains, or there is the CPU EP alone, which chooses none."""
     if relative is None or relative > _REDUCED:
@@ -64,7 +64,7 @@ def lowered(eps: Sequence[str], relative: float | None) -> str | None:
     return None if ep == CPU_EP else ep
 
 
-def mended(ep: str, accepts: str | None) -> str:
+def remedy(ep: str, accepts: str | None) -> str:
     """What has an EP compute in float32, or else what to pass where the difference is acceptable."""
     way = _way(ep)
     return f"{way[1]} has {ep} compute in float32" if way else acceptable(accepts or "--rtol")
@@ -102,14 +102,14 @@ EXPECTED = "--expect"  # what outputs are compared with that are no other config
 MEASURES = ("max_error", "mean_error", "sqnr", "cosine", "top1")  # of an `OutputDistance`, with metrics ``outputs.KEY``
 
 
-def told(against: str, held: OutputComparison, eps: Sequence[str]) -> OutputsCompared:
+def comparison_record(against: str, held: OutputComparison, eps: Sequence[str]) -> OutputsCompared:
     """A comparison for a result; `eps` are those whose choice of a lower precision may explain a difference, if any."""
-    ep = lowered(eps, held["relative"]) if held["differs"] is not None and eps else None
-    doubt: Doubt | None = None if ep is None else {"ep": ep, "mends": mended(ep, held["accepts"])}
+    ep = lowering_ep(eps, held["relative"]) if held["differs"] is not None and eps else None
+    doubt: Doubt | None = None if ep is None else {"ep": ep, "mends": remedy(ep, held["accepts"])}
     return {"against": against, "differs": held["differs"], "doubt": doubt, "distances": held["distances"]}
 
 
-def put(result: Result, found: OutputsCompared) -> None:
+def add_comparison(result: Result, found: OutputsCompared) -> None:
     result.outputs = [*(result.outputs or ()), found]
 
 
@@ -117,10 +117,10 @@ def joined_outputs(several: Sequence[tuple[str, Result]]) -> list[OutputsCompare
     """What results of parts were compared with as comparisons of the whole: of each part its outputs, with its name."""
     found: dict[str, OutputsCompared] = {}
     for name, result in several:
-        for it in result.outputs or ():
-            mine: list[OutputDistance] = [{**one, "name": f"{one['name']} at {name}"} for one in it["distances"]]
-            whole = found.setdefault(it["against"], {**it, "distances": []})
-            whole["differs"], whole["doubt"] = whole["differs"] or it["differs"], whole["doubt"] or it["doubt"]
+        for part in result.outputs or ():
+            mine: list[OutputDistance] = [{**one, "name": f"{one['name']} at {name}"} for one in part["distances"]]
+            whole = found.setdefault(part["against"], {**part, "distances": []})
+            whole["differs"], whole["doubt"] = whole["differs"] or part["differs"], whole["doubt"] or part["doubt"]
             whole["distances"] += mine
     return [*found.values()] or None
 
@@ -130,13 +130,13 @@ def doubt(result: Result) -> Doubt | None:
     return next((it["doubt"] for it in result.outputs or () if it["doubt"] is not None), None)
 
 
-def called(result: Result, name: str) -> str:
+def mark_doubtful(result: Result, name: str) -> str:
     return name if doubt(result) is None else f"{name} (doubtful)"
 
 
-def told_of(it: OutputsCompared) -> str:
+def reference_of(comparison: OutputsCompared) -> str:
     """What outputs were compared with."""
-    return "the expected ones" if it["against"] == EXPECTED else f"those of {it['against']}"
+    return "the expected ones" if comparison["against"] == EXPECTED else f"those of {comparison['against']}"
 
 
 def worst(distances: Sequence[OutputDistance]) -> dict[str, float]:
@@ -152,16 +152,17 @@ def worst(distances: Sequence[OutputDistance]) -> dict[str, float]:
     return found
 
 
-def _measure(it: OutputDistance, key: str) -> float | None:
-    if key == "sqnr" and it["sqnr"] is None and it["max_error"] is not None:
-        return math.inf if it["max_error"] == 0 else -math.inf
-    value: float | None = it[key]  # type: ignore[literal-required]
+def _measure(distance: OutputDistance, key: str) -> float | None:
+    if key == "sqnr" and distance["sqnr"] is None and distance["max_error"] is not None:
+        return math.inf if distance["max_error"] == 0 else -math.inf
+    value: float | None = distance[key]  # type: ignore[literal-required]
     return value
 
 
-def moved(it: OutputsCompared) -> Iterator[OutputDistance]:
+def moved_outputs(comparison: OutputsCompared) -> Iterator[OutputDistance]:
     """The outputs that are not the same to the last bit, those that moved most first."""
-    found = [one for one in it["distances"] if one["max_error"] != 0 and any(one[key] is not None for key in MEASURES)]  # type: ignore[literal-required]
+    distances = [it for it in comparison["distances"] if it["max_error"] != 0]
+    found = [one for one in distances if any(one[key] is not None for key in MEASURES)]  # type: ignore[literal-required]
     yield from sorted(found, key=lambda one: _measure(one, "sqnr") or 0.0)
 
 

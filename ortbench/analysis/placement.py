@@ -84,17 +84,17 @@ def layout(graph: Sequence[Node]) -> Layout:
         if node.is_copy:
             forced_by = _forced_by(graph, edges, node)
             island = next((home[it] for it in forced_by if it in home), None)
-            copies.append(Copy(index, node.op == TO_HOST, _copied(node), forced_by, island))
+            copies.append(Copy(index, node.op == TO_HOST, _copied_tensor(node), forced_by, island))
     return Layout(tuple(copies), islands)
 
 
-def _copied(node: Node) -> str:
+def _copied_tensor(node: Node) -> str:
     """ONNX Runtime leaves a tensor its name on the host's side and makes one up for the device's."""
     return node.outputs[0] if node.op == TO_HOST else node.inputs[0]
 
 
 def _forced_by(graph: Sequence[Node], edges: _Edges, node: Node) -> tuple[int, ...]:
-    tensor = _copied(node)
+    tensor = _copied_tensor(node)
     if node.op == FROM_HOST and tensor in edges.givers:
         return (edges.givers[tensor],)
     readers = [index for index in edges.readers[tensor] if not graph[index].is_copy]
@@ -149,21 +149,21 @@ def with_copies(graph: Sequence[Node], inputs: Sequence[str]) -> list[Node]:
     made: list[Node] = []
     given = sorted(edges.givers)  # ONNX Runtime goes through them in the order of their names
     for tensor in (*inputs, *(it for it in given if wired[edges.givers[it]].on_cpu)):
-        readers = _side_by_side(graph, edges, tensor)
+        readers = _readers_beside(graph, edges, tensor)
         devices = [index for index in readers if not graph[index].on_cpu]
         if devices and (tensor in edges.givers or len(devices) < len(readers)):
             made.append(Node("", FROM_HOST, None, (tensor,), (_on_device(tensor),), graph[devices[0]].inside))
             _rename(wired, tensor, devices)
     for tensor in given:
         giver = edges.givers[tensor]
-        readers = _side_by_side(graph, edges, tensor)
+        readers = _readers_beside(graph, edges, tensor)
         if not graph[giver].on_cpu and any(graph[index].on_cpu for index in readers):
             made.append(Node("", TO_HOST, None, (_on_device(tensor),), (tensor,), graph[giver].inside))
             _rename(wired, tensor, [giver, *(index for index in readers if not graph[index].on_cpu)])
     return [*wired, *made]
 
 
-def _side_by_side(graph: Sequence[Node], edges: _Edges, tensor: str) -> list[int]:
+def _readers_beside(graph: Sequence[Node], edges: _Edges, tensor: str) -> list[int]:
     """The readers of a tensor that stand in the same graph as its giver."""
     inside = graph[edges.givers[tensor]].inside if tensor in edges.givers else None
     return [index for index in edges.readers[tensor] if graph[index].inside == inside]
@@ -268,20 +268,20 @@ def forced_by(nodes: Sequence[NodeReference] | None) -> str:
     if not nodes:
         return NOT_KNOWN
     more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
-    return _called(nodes[0]) + more
+    return _node_name(nodes[0]) + more
 
 
-def _called(node: NodeReference) -> str:
+def _node_name(node: NodeReference) -> str:
     """A node's name, with its operator where the name does not say it."""
     return str(node["name"]) if node["op"] in node["name"] else f"{node['op']} {node['name']}".rstrip()
 
 
 def operators_of(island: Island) -> str:
     """An island's operators with how many nodes there are of each, the commonest first."""
-    return listed(Counter(node["op"] for node in island["nodes"]))
+    return list_operators(Counter(node["op"] for node in island["nodes"]))
 
 
-def listed(operators: Counter[str], most: int | None = None) -> str:
+def list_operators(operators: Counter[str], most: int | None = None) -> str:
     """Operators with how many nodes there are of each, the commonest first."""
     counts = operators.most_common()
     named = [f"{count} {op}" if count > 1 else op for op, count in counts[:most]]

@@ -124,20 +124,20 @@ DEVICE, HOST = MEMORY_OWNERS
 KEY = "memory"  # of a case, of which it is known
 
 
-def figure(case: Case, side: str) -> int | None:
+def figure(case: Case, owner: str) -> int | None:
     """What a mode takes of the memory of `DEVICE` in all, or of `HOST` (the resident set at its peak), bytes, if known."""
-    found = case.value(f"{side}_memory")
+    found = case.value(f"{owner}_memory")
     return None if found is None else int(found)
 
 
-def why_unknown(case: Case, side: str) -> str:
+def why_unknown(case: Case, owner: str) -> str:
     """Why there is no `figure`, in words."""
     if KEY not in case.own:
         return "was not measured (--measure-memory)"
     memory = case.own[KEY]
     if memory["failed"] is not None:
         return f"could not be measured: {memory['failed']}"
-    if side == DEVICE:
+    if owner == DEVICE:
         return memory["device"] or "the EP computes in host memory"
     return "the system does not tell"
 

@@ -100,14 +100,14 @@ class Series:
         """The figure that it rests on in each of some consecutive parts of the run; none of too few blocks."""
         if self.has_load_blocks:
             ordered = [self.by_round[it] for it in sorted(self.by_round)]
-            return [fmean(it) for it in _cut(ordered, PARTS)] if len(ordered) >= FEWEST_BLOCKS else []
+            return [fmean(it) for it in _split(ordered, PARTS)] if len(ordered) >= FEWEST_BLOCKS else []
         if len(self.blocks) < PARTS:
             return []
         statistic = STATISTICS[self.rests_on.statistic]
-        return [statistic([it for _, block in part for it in block]) for part in _cut(self.blocks, PARTS)]
+        return [statistic([it for _, block in part for it in block]) for part in _split(self.blocks, PARTS)]
 
     @cached_property
-    def slowed(self) -> float:
+    def slowdown(self) -> float:
         """How many times as long waits for a CPU can have made what it rests on."""
         if self.key._replace(figure=self.rests_on).metric.group is not Group.TIME:
             return 1.0
@@ -129,7 +129,7 @@ class Series:
         return found.ci95 if isinstance(found, Value) else None
 
 
-def _cut(items: Sequence[T], parts: int) -> list[Sequence[T]]:
+def _split(items: Sequence[T], parts: int) -> list[Sequence[T]]:
     """Consecutive parts, at most as many as there are items."""
     count = min(parts, len(items))
     bounds = [round(len(items) * it / count) for it in range(count + 1)]
@@ -215,14 +215,14 @@ def block_figure_of(figure: Figure) -> str:
     return figure.statistic if figure.metric == LATENCY else figure.metric
 
 
-def ordered(keys: Iterable[Key]) -> list[Key]:
+def sort_keys(keys: Iterable[Key]) -> list[Key]:
     """Keys by mode in the usual order, then by point, then as they come."""
     order = list(ALL_MODES)
-    places = {key: (order.index(key.mode) if key.mode in order else len(order), _place(key.point)) for key in keys}
-    return sorted(places, key=lambda it: places[it])
+    ranks = {key: (order.index(key.mode) if key.mode in order else len(order), _sort_key(key.point)) for key in keys}
+    return sorted(ranks, key=lambda it: ranks[it])
 
 
-def _place(point: Point) -> list[tuple[str, bool, float, str]]:
+def _sort_key(point: Point) -> list[tuple[str, bool, float, str]]:
     return [(axis, isinstance(it, str), *((0.0, it) if isinstance(it, str) else (float(it), ""))) for axis, it in point]
 
 
@@ -233,22 +233,22 @@ def what_lacks(metric: MetricName, results: Sequence[Result]) -> str:
     cases = [[it for it in own if metric.mode in (None, it.mode)] for own in of_modes]
     if metric.mode and not all(cases):
         modes = set.intersection(*({it.mode for it in own} for own in of_modes))
-        return f"{metric.mode} was not measured in {both} results; there are {_listed(it for it in ALL_MODES if it in modes)}"
+        return f"{metric.mode} was not measured in {both} results; there are {_join_names(it for it in ALL_MODES if it in modes)}"
     points = [dict.fromkeys(tuple(it.point.items()) for it in own) for own in cases]
     if metric.point and not any(metric.matches_point(dict(it)) for it in set.intersection(*map(set, points))):
         shared = (point_text(it) for it in points[0] if it and all(it in own for own in points))
-        return f"no such point was measured in {both}; there are {_listed(shared)}"
+        return f"no such point was measured in {both}; there are {_join_names(shared)}"
     keys = [dict.fromkeys(key for it in own if metric.matches_point(it.point) for key in it.metrics) for own in cases]
     there = [key for key in keys[0] if all(key in own for own in keys)]
     family, dot, _ = metric.metric.partition(".")
     if dot and family in FAMILIES:
         named = (key.partition(".")[2] for key in there if key.startswith(f"{family}."))
-        return f"there is no such {family} in {both}; there are {_listed(sorted(named))}"
+        return f"there is no such {family} in {both}; there are {_join_names(sorted(named))}"
     how = " (--measure-memory)" if metric.metric in (DEVICE_MEMORY, HOST_MEMORY) else ""
-    return f"not measured in {both} results{how}; there are {_listed(in_order(there))}"
+    return f"not measured in {both} results{how}; there are {_join_names(in_order(there))}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 

@@ -79,7 +79,7 @@ def fastest(result: Result, on_device: bool | None = None) -> Fastest | None:
         on_device: only modes whose tensors stay on the device, or only those that take new inputs and return outputs in each
             inference; None for all.
     """
-    cases = compared(result, on_device)
+    cases = compared_modes(result, on_device)
     if not cases:
         return None
     best = max(cases, key=lambda case: (is_faster(case), _value(case)))
@@ -87,13 +87,13 @@ def fastest(result: Result, on_device: bool | None = None) -> Fastest | None:
     return Fastest(best, best.speedup, claim_of(best), *_ties(result, best, cases))
 
 
-def compared(result: Result, on_device: bool | None = None) -> list[Case]:
+def compared_modes(result: Result, on_device: bool | None = None) -> list[Case]:
     """The modes whose inferences were compared with those of `cpu-tensors`, see `fastest`."""
     timed = [it for it in result.at_point() if it.mode != CPU and it.status == OK and not is_rate(it.mode, LATENCY)]
     return [it for it in timed if it.speedup and on_device in (None, mode_of(it.mode).on_device)]
 
 
-def over(base: Case, case: Case) -> Value | None:
+def speedup_between(base: Case, case: Case) -> Value | None:
     """How many times as fast as another mode a mode is; without paired blocks between the ends of their speedups, if they have any."""
     if (found := ratio_of(base, case)) is not None:
         return found
@@ -129,7 +129,7 @@ def _value(case: Case) -> float:
 
 
 def _ties(result: Result, best: Case, cases: Iterable[Case]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    said = [(it.mode, claim_between(result, it, best, over(it, best))) for it in cases if it is not best]
+    said = [(it.mode, claim_between(result, it, best, speedup_between(it, best))) for it in cases if it is not best]
     ties = tuple(mode for mode, found in said if found in (ALIKE, SLOWER))
     return ties, tuple(mode for mode, found in said if mode not in ties and found != FASTER)
 
@@ -181,8 +181,10 @@ def handing_on(result: Result, mode: str = CPU) -> Handing | None:
         verdict = COPIED
     else:
         verdict = UNCLEAR
-    shared = [it for case in result.cases if case.status == OK and (it := case.checks.get("zero_copy")) is not None]
-    proved = bool(shared) and all(it["verdict"] == "passed" for it in shared)
+    shared = [
+        proof for case in result.cases if case.status == OK and (proof := case.checks.get("zero_copy")) is not None
+    ]
+    proved = bool(shared) and all(proof["verdict"] == "passed" for proof in shared)
     return Handing(verdict, ours.median, theirs.median, copies, proved)
 
 
@@ -214,7 +216,7 @@ def is_on_host(result: Result) -> bool:
     return all(it["memory"]["kind"] == "host" for it in sessions)
 
 
-def stays_in_place(result: Result) -> bool:
+def keeps_on_host(result: Result) -> bool:
     """Whether the tensors that a mode keeps are in memory that the host reads and writes."""
     return is_on_host(result) or is_only_host_accessible(result)
 
@@ -222,9 +224,9 @@ def stays_in_place(result: Result) -> bool:
 def needs(result: Result) -> str:
     """What has to hold for the modes that keep tensors on the device."""
     kind = kind_of(result.kind)
-    return kind.on_host_needs if stays_in_place(result) else kind.on_device_needs
+    return kind.on_host_needs if keeps_on_host(result) else kind.on_device_needs
 
 
-def takes(result: Result) -> str:
+def replaceable_tensors(result: Result) -> str:
     """What the modes have that can replace each other, behind "with"."""
     return kind_of(result.kind).takes

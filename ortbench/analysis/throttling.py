@@ -45,7 +45,7 @@ def throttling_bits(readings: Sequence[GpuReading]) -> int:
     return sum(THROTTLES) | (_SET if changed else 0)
 
 
-def throttled(
+def throttled_rounds(
     readings: Sequence[GpuReading], cases: Sequence[Case], cards: Collection[int] | None = None
 ) -> Throttled | None:
     """Which rounds were measured while a GPU was held back, and whether the others suffice; None where none was.
@@ -62,7 +62,7 @@ def throttled(
             reasons |= dict.fromkeys(held_by(reading.get("reasons", 0)))
             reasons |= dict.fromkeys([_SET_WORDS] if reading.get("reasons", 0) & bits & _SET else [])
     taken = [span for case in cases for phase in case.blocks for span in block_spans(case, phase)]
-    starts, ends = _merged(spans)
+    starts, ends = _merge_spans(spans)
     found = sorted({number for number, begin, end in taken if _touches(begin, end, starts, ends)})
     if not found:
         return None
@@ -83,7 +83,7 @@ def _spans(readings: Sequence[GpuReading], bits: int) -> Iterator[Span]:
         yield known[-1][0], float("inf")
 
 
-def _merged(spans: Sequence[Span]) -> tuple[list[float], list[float]]:
+def _merge_spans(spans: Sequence[Span]) -> tuple[list[float], list[float]]:
     """The same without overlaps: where they begin, and where they end."""
     starts: list[float] = []
     ends: list[float] = []

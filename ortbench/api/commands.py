@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ortbench.analysis.naming import called
+from ortbench.analysis.naming import short_names
 from ortbench.api.calls import AnyPath, Interrupted, Model, Tell, check_saved, measuring, with_options
 from ortbench.api.results import Comparison, Result, Saved, read
 from ortbench.api.values import Lent, command_line, given_of, in_python, lend_files, options_for
@@ -149,7 +149,7 @@ def compare(results: Sequence[Result | StoredResult | AnyPath] | AnyPath, **opti
         only = compared_of(call.given)
         # What lies nowhere goes by its number where nothing else tells it apart.
         paths = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
-        names = called(loaded, paths)
+        names = short_names(loaded, paths)
         why = explain(call.given, loaded, only)
         compared = compare_results(loaded, names, only, "force" in call.given, why)
         refuse_not_shown([loaded], only)

@@ -24,7 +24,16 @@ from ortbench.analysis.load_points import FEWEST_BLOCKS
 from ortbench.analysis.outputs import doubt
 from ortbench.analysis.placement import short
 from ortbench.analysis.series import Key, Series, series_at
-from ortbench.analysis.speedups import FASTER, NOISY, UNCERTAIN, UNKNOWN, compared, fastest, may_be_faster, takes
+from ortbench.analysis.speedups import (
+    FASTER,
+    NOISY,
+    UNCERTAIN,
+    UNKNOWN,
+    compared_modes,
+    fastest,
+    may_be_faster,
+    replaceable_tensors,
+)
 from ortbench.core.errors import NotComparable
 from ortbench.core.features import part_of
 from ortbench.core.stats import Value
@@ -412,10 +421,10 @@ def mode_facts(results: Sequence[Result], names: Sequence[str]) -> list[Fact]:
             if best is None or (on_device and best.claim != FASTER):
                 continue
             values: Values = {
-                "configuration": name, "speedup": times(best.speedup), "latency": latency(best.case), "takes": takes(result),
+                "configuration": name, "speedup": times(best.speedup), "latency": latency(best.case), "takes": replaceable_tensors(result),
                 **condition(result, best.mode),
             }  # fmt: skip
-            is_open = any(may_be_faster(it.speedup) for it in compared(result, on_device))
+            is_open = any(may_be_faster(it.speedup) for it in compared_modes(result, on_device))
             verdict = best.claim if best.claim in (FASTER, NOISY, UNKNOWN) else "open" if is_open else "none"
             found.append(Fact("fastest-mode", verdict, best.mode, values))
     return found

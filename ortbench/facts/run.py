@@ -24,16 +24,16 @@ from ortbench.analysis.speedups import (
     claim,
     claim_between,
     claim_of,
-    compared,
+    compared_modes,
     fastest,
     handing_on,
     is_on_host,
     may_be_faster,
     needs,
     other_work,
-    over,
     part_saved,
-    takes,
+    replaceable_tensors,
+    speedup_between,
 )
 from ortbench.core.stats import FEW, Value
 from ortbench.facts.fact import Fact, Quantity, Values, latency, ns, per_s, share, times
@@ -182,7 +182,7 @@ MORE_PROCESSES = 15  # whose figures have half the interval of those of five
 def speedup_facts(result: Result) -> Iterator[Fact]:
     """First the fastest of the modes that can replace each other, then what keeping tensors on the device brings, against `cpu-tensors`
     and that one."""
-    cases = compared(result)
+    cases = compared_modes(result)
     if cases and all(claim_of(it) in (ALIKE, SLOWER, UNCERTAIN) for it in cases):
         yield _none_faster(result, cases)
         return
@@ -225,7 +225,7 @@ def _values(result: Result, found: Fastest) -> Values:
         "speedup": times(found.speedup),
         "latency": latency(found.case),
         "base_latency": latency(result.case(CPU)),
-        "takes": takes(result)
+        "takes": replaceable_tensors(result)
         + (_IN_PLACE if found.mode == HOST_ACCESSIBLE and not kind_of(result.kind).counts_crossings else ""),
         "needs": needs(result),
     }
@@ -242,7 +242,7 @@ def _replacement(result: Result, best: Fastest) -> Fact:
         return Fact("replacement", "faster", best.mode, values, program)
     if best.claim in (UNKNOWN, NOISY):
         return Fact("replacement", best.claim, best.mode, values, _more(result, best.claim))
-    cases = compared(result, on_device=False)
+    cases = compared_modes(result, on_device=False)
     if any(may_be_faster(it.speedup) for it in cases):
         return Fact("replacement", "open", best.mode, values, _to_tell(result, cases))
     return Fact("replacement", "none", best.mode, values)
@@ -258,7 +258,7 @@ def _residency(result: Result, kept: Fastest, best: Fastest | None) -> Fact:
     if kept.claim != FASTER:
         return Fact("residency", "none", kept.mode, values)
     program = how_to_write(result, kept.mode)
-    more = None if best is None or best.claim != FASTER else over(best.case, kept.case)
+    more = None if best is None or best.claim != FASTER else speedup_between(best.case, kept.case)
     if best is None or more is None:
         return Fact("residency", "faster", kept.mode, values, program)
     values |= {"other": best.mode, "on_top": times(more)}

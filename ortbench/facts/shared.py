@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ortbench.analysis.advice import again, inspection, node_times
 from ortbench.analysis.eps import BUILDERS
 from ortbench.analysis.noise import WHO, busy_reasons, quiet_options, summary
-from ortbench.analysis.outputs import told_of, worst
+from ortbench.analysis.outputs import reference_of, worst
 from ortbench.analysis.placement import bytes_inside, copies_inside, fell_back, is_much_inside, share_inside
 from ortbench.analysis.resource_usage import (
     COMPUTES,
@@ -70,7 +70,7 @@ def doubt_facts(result: Result, configuration: str = "") -> Iterator[Fact]:
             found = worst(it["distances"])
             values: Values = {
                 "ep": it["doubt"]["ep"],
-                "against": told_of(it),
+                "against": reference_of(it),
                 "error": Quantity(found["max_error"], "1"),
             }
             if "sqnr" in found:

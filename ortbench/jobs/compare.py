@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ortbench.analysis.comparable import MODEL, mismatches, unlike
 from ortbench.analysis.comparison import not_shown
-from ortbench.analysis.naming import called, natural
+from ortbench.analysis.naming import natural, short_names
 from ortbench.analysis.series import Selection
 from ortbench.core import features
 from ortbench.core.errors import BadInput, NotComparable
@@ -51,14 +51,14 @@ def compare(given_paths: Sequence[Path], only: Compared, given: RawOptions, want
     explanation = explain(given, loaded, only)
     groups = [list(range(len(paths)))] if force or explanation or len(paths) == len(given_paths) else _groups(loaded)
     if not groups:
-        remark_facts(loaded, called(loaded, paths), force)  # it says why they are not
+        remark_facts(loaded, short_names(loaded, paths), force)  # it says why they are not
     first = [group[0] for group in groups]
-    about = called([loaded[number] for number in first], [paths[number] for number in first])
+    about = short_names([loaded[number] for number in first], [paths[number] for number in first])
     reports, records = [], []
     findings: list[Mapping[str, Any]] = [*map(record, explanation.facts)] if explanation else []
     for what, group in zip(about, groups, strict=True):
         results = [loaded[number] for number in group]
-        names = called(results, [paths[number] for number in group])
+        names = short_names(results, [paths[number] for number in group])
         found = compare_results(results, names, only, force, explanation)
         several = len(groups) > 1
         reports.append(found.report._replace(title=comparison.title(names, what)) if several else found.report)
@@ -68,7 +68,7 @@ def compare(given_paths: Sequence[Path], only: Compared, given: RawOptions, want
     refuse_not_shown([[loaded[number] for number in group] for group in groups], only)
     alone = [number for number in range(len(paths)) if not any(number in group for group in groups)]
     if alone:
-        names = called(loaded, paths)
+        names = short_names(loaded, paths)
         reports.append(comparison.build_alone([names[number] for number in alone]))
     data = {"records": records, "findings": findings, **(explanation.data if explanation else {})}
     before = explanation.parts if explanation else ()
@@ -79,7 +79,7 @@ def _publication(
     results: Sequence[Result], paths: Sequence[Path], before: Sequence[Sequence[Block]] = ()
 ) -> Publication:
     return Publication(
-        "ortbench", [Part(*it) for it in zip(results, called(results, paths), strict=True)], before=before
+        "ortbench", [Part(*it) for it in zip(results, short_names(results, paths), strict=True)], before=before
     )
 
 

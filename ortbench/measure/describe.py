@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from ortbench.analysis.comparable import recorded_variables
 from ortbench.analysis.items import dim_sizes, items_of
-from ortbench.analysis.outputs import EXPECTED, put, reasons_without_shape, told
+from ortbench.analysis.outputs import EXPECTED, add_comparison, comparison_record, reasons_without_shape
 from ortbench.analysis.placement import nodes_stay
-from ortbench.analysis.throttling import leave_out, sentence, throttled
+from ortbench.analysis.throttling import leave_out, sentence, throttled_rounds
 from ortbench.core import __version__
 from ortbench.core.eps import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
@@ -76,7 +76,7 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
         "expected_outputs": opened["expected"] is not None,
     }
     if (held := opened["expected"]) is not None:
-        put(result, told(EXPECTED, held, [opened["ep"], *(it["ep"] for it in opened["eps"])]))
+        add_comparison(result, comparison_record(EXPECTED, held, [opened["ep"], *(it["ep"] for it in opened["eps"])]))
     for warning in opened["notes"]:
         result.warn(warning["code"], warning["message"])
     # A state that begins with 0 is no guess: trial steps showed that it grows.
@@ -192,7 +192,7 @@ def describe_gpus(
             _note_moves(result, readings)
         return
     measured = [card for result in results for card in _cards(result, readings)]
-    moved = throttled(readings, [case for result in results for case in result.cases], measured)
+    moved = throttled_rounds(readings, [case for result in results for case in result.cases], measured)
     if moved is not None and decided:
         moved["left_out"] = False
     for result in results:

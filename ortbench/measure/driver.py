@@ -210,8 +210,8 @@ class Driver:
             return {"reason": "nothing_left", "per": self.configurations[0].per}
         self.progress.forecast.know_modes(len(series))
         schedule = self._make_schedule(self, series)
-        if schedule.stopped is not None:
-            return schedule.stopped
+        if schedule.end_reason is not None:
+            return schedule.end_reason
         with self._capturing(), self._timing(), self._watching(watch):
             self._time_blocks(schedule)
         for configuration in self.configurations:
@@ -224,7 +224,7 @@ class Driver:
                     what = f"outputs and synchronization of {mode} ({configuration.name})"
                     self.progress.begin("finish", f"checking {what}")
                     configuration.finish(mode)
-        return schedule.stopped
+        return schedule.end_reason
 
     def series(self) -> list[Series]:
         """What can be measured; where a test compares them, the modes that all configurations have."""
@@ -345,18 +345,18 @@ class Driver:
     def start_s(self) -> float:
         """How long it takes to go on in another process."""
         spared_ns = sum(
-            (it.plan.loop.warmup_ns - warmup_again_ns(it.plan)) * (1 if it.plan.loop.until_agreed else len(it.modes))
-            for it in self.configurations
+            (one.plan.loop.warmup_ns - warmup_again_ns(one.plan))
+            * (1 if one.plan.loop.until_agreed else len(one.modes))
+            for one in self.configurations
         )
         return max(self._opening_s - spared_ns / 1e9, 0.1)
 
     def count_processes(self, budget_s: float, most: float) -> int:
         """In how many processes it is measured, as each has its memory elsewhere, which its intervals do not show: unless that is said, so
         many at most, and as many as start in a third of the time."""
-        if self.configurations[0].plan.loop.processes is not None or any(
-            it.timeline is not None for it in self.configurations
-        ):
-            return self.configurations[0].plan.loop.processes or 1
+        asked = self.configurations[0].plan.loop.processes
+        if asked is not None or any(it.timeline is not None for it in self.configurations):
+            return asked or 1
         # Later ones start sooner where they were started early, and a run that ends early leaves more for starts.
         start_s = self.start_s * (2 / 3 if self.configurations[0].plan.loop.until_agreed else 1)
         count = min(PROCESSES, processes_that_start(budget_s, start_s), int(most))
@@ -385,10 +385,10 @@ class Driver:
 
     def _end(self, why: Stopped | None) -> None:
         lost = {
-            it.mode
+            case.mode
             for configuration in self.configurations
-            for it in configuration.cases.values()
-            if it.status == FAILED
+            for case in configuration.cases.values()
+            if case.status == FAILED
         }
         for configuration in self.configurations:
             configuration.end(why, self._took_ns, lost)

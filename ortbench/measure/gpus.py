@@ -178,14 +178,14 @@ class Watch:
         state = self._read(handle)
         reasons, last = state.get("reasons"), self._reasons.get(number)
         if None not in (last, reasons) and _throttle_bits(reasons) != _throttle_bits(last) and before > self._last:
-            self.readings.append({**self._when(number, before), "reasons": last or 0})
-        reading: GpuReading = {**self._when(number, at), **state}
+            self.readings.append({**self._timed_reading(number, before), "reasons": last or 0})
+        reading: GpuReading = {**self._timed_reading(number, at), **state}
         if in_block:
             reading["in_block"] = True
         self.readings.append(reading)
         self._reasons[number] = reasons
 
-    def _when(self, number: int, at: int) -> GpuReading:
+    def _timed_reading(self, number: int, at: int) -> GpuReading:
         return {"at_s": round((at - self._start) / 1e9, 3), "gpu": number, "at_ns": at}
 
     def _ask_reasons(self, handle: Any) -> int | None:

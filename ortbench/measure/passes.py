@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import starmap
 from typing import Any, NamedTuple
 
-from ortbench.analysis.outputs import likely_cause, put, told, trust
+from ortbench.analysis.outputs import add_comparison, comparison_record, likely_cause, trust
 from ortbench.core import features
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.files import temporary_folder
@@ -58,10 +58,10 @@ def wanted_passes(
 
 
 def _part_in_worker(option: str, of: tuple[str, features.Pass]) -> Pass:
-    feature, it = of
+    feature, declared = of
     module, function = features.module_of(feature, "measure"), option.replace("-", "_")
-    step: Step | None = "pass" if it.is_forecast else None
-    return Pass(lambda it: it.plan.has_pass(option) and bool(it.modes), module, function, it.text, step)
+    step: Step | None = "pass" if declared.is_forecast else None
+    return Pass(lambda it: it.plan.has_pass(option) and bool(it.modes), module, function, declared.text, step)
 
 
 def _part_apart(option: str, of: tuple[str, features.Pass]) -> Pass:
@@ -88,9 +88,9 @@ def give_up(configuration: Configuration) -> None:
     plan, result, why = configuration.plan, configuration.result, "it was interrupted"
     done = [case for case in result.cases if case.status == OK]
     for case in done:
-        for option, (feature, it) in features.passes().items():
+        for option, (feature, declared) in features.passes().items():
             if plan.has_pass(option):
-                case.own.setdefault(it.key, features.part_of(feature, "model", "lacking")(why))
+                case.own.setdefault(declared.key, features.part_of(feature, "model", "lacking")(why))
     for option, code, lacking in (
         ("nodes", NODES_FAILED, plan.nodes and result.nodes is None),
         ("measure-copies", COPIES_NOT_MEASURED, plan.measure_copies and all(case.recorded is None for case in done)),
@@ -139,8 +139,10 @@ def _compare_with(base: Configuration, others: Sequence[Configuration], awake: W
             eps = list(dict.fromkeys(it.target["ep"] for it in (result, base.result)))
             same_model = result.model["sha256"] == base.result.model["sha256"]
             may_lower = same_model and not other.plan.inputs.strict_outputs and _ep(result) != _ep(base.result)
-            check = told(base.name, held, [it.target["ep"] for it in (result, base.result)] if may_lower else [])
-            put(result, check)
+            check = comparison_record(
+                base.name, held, [it.target["ep"] for it in (result, base.result)] if may_lower else []
+            )
+            add_comparison(result, check)
             if held["differs"] is None or check["doubt"] is not None:
                 continue
             message = f"the outputs of {other.name} are not those of {base.name}: {held['differs']}"

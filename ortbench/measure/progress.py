@@ -74,14 +74,14 @@ class Estimates:
         self._clock, self._looked_at = clock, clock() - EVERY_S
         self._series: dict[str, tuple[Running, str | None]] = {}
 
-    def named(self, name: str, rate: str | None = None) -> Running:
+    def series(self, name: str, rate: str | None = None) -> Running:
         """A series, of durations or of rates in a unit."""
         return self._series.setdefault(name, (Running(), rate))[0]
 
     def add(self, name: str, samples: Sequence[float], rate: str | None = None) -> None:
         """Take a block into account: its samples, ns, or the one rate that it had."""
         if samples:
-            self.named(name, rate).add(median(samples))
+            self.series(name, rate).add(median(samples))
 
     def is_due(self) -> bool:
         """Whether the last look is long enough ago; the next one is then counted from now on."""
@@ -107,7 +107,7 @@ class SequentialTest(Protocol):
     """Looks at blocks as they come and says of what more are wanted: see `ortbench.features.gate.gates.baseline`. By itself it wants all."""
 
     @property
-    def takes(self) -> int:
+    def needed_rounds(self) -> int:
         """How many rounds a verdict takes, at least."""
         return 1
 

@@ -39,7 +39,7 @@ class Rounds:
         self._driver = driver
         self._is_decided = self._until_agreed = False
         for number, mode in series:
-            driver.progress.estimates.named(driver.name_row(number, mode))
+            driver.progress.estimates.series(driver.name_row(number, mode))
         driver.progress.begin("measure", "measuring")
         self._schedule = self._make_schedule(series)
         self.next_block, self.add, self.remove = self._schedule.next_block, self._schedule.add, self._schedule.remove
@@ -49,10 +49,10 @@ class Rounds:
         return self._schedule.progress
 
     @property
-    def stopped(self) -> Stopped | None:
-        stopped = self._schedule.stopped
+    def end_reason(self) -> Stopped | None:
+        stopped = self._schedule.end_reason
         if self._until_agreed and stopped is not None and stopped["reason"] != "nothing_left":
-            return reason_of_processes(self._measured())
+            return reason_of_processes(self._measured_cases())
         return {"reason": "verdict"} if self._is_decided else stopped
 
     def _make_schedule(self, series: Estimates[Series]) -> Schedule[Series] | InOrder[Series]:
@@ -97,7 +97,7 @@ class Rounds:
             schedule.remove(series)
         self._driver.save()
 
-    def _measured(self) -> Sequence[Case]:
+    def _measured_cases(self) -> Sequence[Case]:
         (configuration,) = self._driver.configurations
         return [case for case in configuration.cases.values() if case.status == OK and case.samples]
 
@@ -106,7 +106,7 @@ class Rounds:
         something is asked of all modes of the last worker."""
         (configuration,) = self._driver.configurations
         unsynchronized = [mode for mode in configuration.modes if not configuration.has_lasting_sync(mode)]
-        more = {*disagreeing_modes(self._measured()), *unsynchronized}
+        more = {*disagreeing_modes(self._measured_cases()), *unsynchronized}
         if more and not any(wanted_passes(IN_WORKERS, [configuration])):
             for mode in set(configuration.modes) - more - {CPU}:
                 configuration.settle(mode)

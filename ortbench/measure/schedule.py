@@ -58,7 +58,7 @@ class BlockSource(Protocol):
     """What says which block comes next."""
 
     @property
-    def stopped(self) -> Stopped | None:
+    def end_reason(self) -> Stopped | None:
         """Why no more come, once that is so."""
 
     @property
@@ -179,7 +179,7 @@ class Schedule(Generic[SeriesT]):
         self._spent_ns = dict.fromkeys(estimates_ns, 0)
         self._next_look = 0
         self._after_round = after_round
-        self.stopped: Stopped | None = None
+        self.end_reason: Stopped | None = None
 
     def _sizes(self) -> dict[tuple[SeriesT, str], int]:
         return {
@@ -193,12 +193,12 @@ class Schedule(Generic[SeriesT]):
         while not self._pending:
             if self._after_round is not None and self._round:
                 self._after_round(self)
-            if self.stopped is None:
-                self.stopped = self._why_stop()
-            if self.stopped is not None and self._part < self._parts and self._records:
-                self._begin_part(self.stopped)
+            if self.end_reason is None:
+                self.end_reason = self._why_stop()
+            if self.end_reason is not None and self._part < self._parts and self._records:
+                self._begin_part(self.end_reason)
                 continue
-            if self.stopped is not None:
+            if self.end_reason is not None:
                 return None
             if self._round == LEARNING_ROUNDS:
                 self._learn()
@@ -211,7 +211,7 @@ class Schedule(Generic[SeriesT]):
 
     def _begin_part(self, stopped: Stopped) -> None:
         self._is_over_time |= stopped["reason"] == "duration"
-        self.stopped = None
+        self.end_reason = None
         self._part += 1
         self._part_begins, self._next_look = self._round, 0
         for record in self._records.values():
@@ -223,7 +223,7 @@ class Schedule(Generic[SeriesT]):
 
     def end(self) -> None:
         """No part follows; called between two parts."""
-        self.stopped, self._parts = {"reason": "completed"}, self._part
+        self.end_reason, self._parts = {"reason": "completed"}, self._part
 
     @property
     def _iterations(self) -> int | None:
@@ -340,7 +340,7 @@ class InOrder(Generic[SeriesT]):
         self._asked = 0
 
     @property
-    def stopped(self) -> Stopped | None:
+    def end_reason(self) -> Stopped | None:
         return {"reason": "completed"} if self._asked == len(self._blocks) else None
 
     def _fitting(self, sample_ns: float | None) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ortbench.analysis.derive import adds_up
 from ortbench.analysis.intervals import timed_phase
-from ortbench.analysis.speedups import is_on_host, stays_in_place
+from ortbench.analysis.speedups import is_on_host, keeps_on_host
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.stats import Stats, Value, percentile
@@ -129,7 +129,7 @@ def in_groups(cases: Sequence[Case]) -> list[Case]:
 def _groups(result: Result, ordered: Sequence[Case]) -> tuple[tuple[int, str], ...]:
     first = next((at for at, case in enumerate(ordered) if mode_of(case.mode).on_device), 0)
     title = part_of(result.kind, "report", "ON_DEVICE", ON_DEVICE)
-    return ((first, title.replace("on the device", "in place") if stays_in_place(result) else title),) if first else ()
+    return ((first, title.replace("on the device", "in place") if keeps_on_host(result) else title),) if first else ()
 
 
 # What a table has of copies, which on an EP that computes in host memory are none over a link.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ortbench.analysis.advice import Finding, Weight
 from ortbench.analysis.comparison import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, Row, in_both, rows, word
-from ortbench.analysis.outputs import called
+from ortbench.analysis.outputs import mark_doubtful
 from ortbench.analysis.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, percentile
@@ -118,7 +118,7 @@ def _tables(
     """The same, each with the names of results and with numbers in their place."""
     found = in_both(results, figures or rows(results, only))
     namings = [
-        [called(result, name) for result, name in zip(results, naming, strict=True)]
+        [mark_doubtful(result, name) for result, name in zip(results, naming, strict=True)]
         for naming in (names, numbers(len(names)))
     ]
     times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ortbench.analysis.comparison import are_one_run
 from ortbench.analysis.noise import is_busy, join_noise
-from ortbench.analysis.outputs import EXPECTED, MEASURES, moved, worst
+from ortbench.analysis.outputs import EXPECTED, MEASURES, moved_outputs, worst
 from ortbench.analysis.placement import MOST, NOT_KNOWN, forced_by, moved_inside, operators_of, short
 from ortbench.analysis.resource_usage import cpu_time_ns
 from ortbench.core import units
@@ -103,10 +103,10 @@ def doubt_part(
 def _part(
     found: Sequence[tuple[str, Result, OutputsCompared]], named: bool, media: frozenset[Medium]
 ) -> list[Sequence[Block]]:
-    rows = [(name, it["against"], one) for name, _, it in found for one in list(moved(it))[:_MOST]]
+    rows = [(name, it["against"], one) for name, _, it in found for one in list(moved_outputs(it))[:_MOST]]
     if not rows:
         return []
-    more = sum(max(0, len(list(moved(it))) - _MOST) for *_, it in found)
+    more = sum(max(0, len(list(moved_outputs(it))) - _MOST) for *_, it in found)
     headed = (
         *([Column("outputs of", Kind.WORD, KEY)] if named else []),
         Column("compared with", Kind.WORD, KEY),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ortbench.analysis.outputs import DECLARED, INPUT, VALUES, likely_cause, lowered
+from ortbench.analysis.outputs import DECLARED, INPUT, VALUES, likely_cause, lowering_ep
 from ortbench.core.eps import CUDA_EP, PACKAGES
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.core.expressions import by_size
@@ -126,7 +126,9 @@ def compare_with_expected(
     `BenchmarkFailed`: they differ, and by more than a lower precision of an EP explains, or strictly."""
     comparison = compare_outputs(outputs, request.rtol, request.atol)
     eps = list(dict.fromkeys(model.provider.name for model in models))
-    if comparison["differs"] is not None and (request.strict_outputs or lowered(eps, comparison["relative"]) is None):
+    if comparison["differs"] is not None and (
+        request.strict_outputs or lowering_ep(eps, comparison["relative"]) is None
+    ):
         cause = (path and random_nodes_note(path)) or likely_cause(eps, comparison["relative"])
         raise BenchmarkFailed(f"the outputs are not the expected ones: {comparison['differs']}{cause}")
     return comparison

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.copies import GAP_NS, KERNEL, Activity, Moment, measured
+from ortbench.analysis.copies import GAP_NS, KERNEL, Activity, Moment, summarise_activities
 from ortbench.analysis.node_times import Timed, as_run, named_copies
 from ortbench.analysis.placement import Node, with_copies
 from ortbench.core.eps import CPU_EP
@@ -355,4 +355,4 @@ def _measure_mode(recorder: Recorder, mode: Mode, runs: int) -> Measured:
             del kept
         time.sleep(GAP_NS / 1e9)
         after = recorder.moment()
-    return measured(spans, found, before, after)
+    return summarise_activities(spans, found, before, after)

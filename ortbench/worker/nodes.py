@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ortbench.analysis.node_times import TOO_MANY, Timed, as_run, by_round, counted, each_node, faster_of, summary
+from ortbench.analysis.node_times import TOO_MANY, Timed, as_run, by_round, copy_counts, each_node, faster_of, summary
 from ortbench.analysis.node_times import outline as without_times
 from ortbench.analysis.placement import Node
 from ortbench.core.eps import CPU_EP
@@ -442,7 +442,7 @@ def count_copies(path: str, target: Target, provider: Provider, arrays: dict[str
     try:
         with open_recorder(path, target, provider) as recorder:
             recorder.run(arrays, 1)
-            return counted(recorder.times())
+            return copy_counts(recorder.times())
     except OrtbenchError:  # the count is a help in reading the figures: never worth losing them for
         return {"memcpy_nodes": None}
 

@@ -107,12 +107,12 @@ def test_a_live_gate() -> None:
         for factor, verdict in ((40, FAILED), (1, PASSED)):
             live = LiveLoadGate(limits(metric), [("cpu-tensors", AT)])
             assert live.least_runs("cpu-tensors", AT) == 5
-            for number in range(live.takes):
+            for number in range(live.needed_rounds):
                 assert live.needs_more("cpu-tensors", AT, number)
                 for side, times in ((0, factor), (1, 1)):
                     live.add(side, "cpu-tensors", metric, number, [0.004 * times], AT)
                     live.add(side, "cpu-tensors", "mean", number, [MS], AT)  # of latency
-            assert not live.needs_more("cpu-tensors", AT, live.takes)
+            assert not live.needs_more("cpu-tensors", AT, live.needed_rounds)
             (check,) = live.checks([result(SPINS), result(SPINS)])
             assert check.verdict == verdict
             assert check.ratio == pytest.approx(factor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ortbench.analysis.naming import by_path, called, natural
+from ortbench.analysis.naming import by_path, natural, short_names
 from ortbench.model.result import Result
 from tests.results import measured, result_of, steady, tensor
 
@@ -13,7 +13,7 @@ from tests.results import measured, result_of, steady, tensor
 def names(*results: Result, paths: list[str] | None = None) -> list[str]:
     """Of results in folders that ortbench has named."""
     stamped = [f"reports/m-some-20260101-00000{number}/result.json" for number in range(len(results))]
-    return called(results, [Path(path) for path in paths or stamped])
+    return short_names(results, [Path(path) for path in paths or stamped])
 
 
 def named(name: Any, **changed: Any) -> Result:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ortbench.analysis.node_times import COMPILED, Timed, as_run, counted, named_copies, outline, same_nodes, summary
+from ortbench.analysis.node_times import (
+    COMPILED,
+    Timed,
+    as_run,
+    copy_counts,
+    named_copies,
+    outline,
+    same_nodes,
+    summary,
+)
 from ortbench.analysis.placement import FROM_HOST, TO_HOST, Node, with_copies
 from ortbench.core.eps import CPU_EP
 from tests.analysis.test_islands import GPU, from_host, node, to_host
@@ -194,13 +203,13 @@ def test_of_a_prediction_only_the_branch_that_ran_is_kept() -> None:
 
 
 def test_copies_are_counted() -> None:
-    assert counted(TIMED) == {
+    assert copy_counts(TIMED) == {
         "memcpy_nodes": 2,
         "memcpy": {"to_host": {"nodes": 1, "bytes": 64}, "from_host": {"nodes": 1, "bytes": 16}},
     }
-    assert counted([node for node in TIMED if not node.is_copy]) == {"memcpy_nodes": 0}
+    assert copy_counts([node for node in TIMED if not node.is_copy]) == {"memcpy_nodes": 0}
     sequence = timed("Memcpy_2", [1, 1, 1], op=TO_HOST, size=0, reads=("seq",))
-    assert counted([*TIMED, sequence])["memcpy"] == {
+    assert copy_counts([*TIMED, sequence])["memcpy"] == {
         "to_host": {"nodes": 2, "bytes": None},
         "from_host": {"nodes": 1, "bytes": 16},
     }

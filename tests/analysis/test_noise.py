@@ -16,7 +16,7 @@ from ortbench.analysis.noise import (
     supports_better,
     supports_speedup,
 )
-from ortbench.analysis.speedups import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, over
+from ortbench.analysis.speedups import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, speedup_between
 from ortbench.core.stats import Value
 from ortbench.facts.comparison import headline_of_many, mode_facts
 from ortbench.facts.findings import facts_of
@@ -233,7 +233,7 @@ def test_which_mode_is_faster_and_what_copies_take_cannot_be_told() -> None:
 def test_claims_of_a_busy_machine(quick: float, said: str) -> None:
     result = noisy(quick)
     cpu, resident = result.cases
-    assert claim_of(resident) == claim_between(result, cpu, resident, over(cpu, resident)) == said
+    assert claim_of(resident) == claim_between(result, cpu, resident, speedup_between(cpu, resident)) == said
     assert resident.noisy is (said == NOISY)
     best = fastest(result)
     assert best is not None

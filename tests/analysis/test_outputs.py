@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparison import rows
-from ortbench.analysis.outputs import EXPECTED, called, lowered, mended, moved, put, told, trust, worst
+from ortbench.analysis.outputs import (
+    EXPECTED,
+    add_comparison,
+    comparison_record,
+    lowering_ep,
+    mark_doubtful,
+    moved_outputs,
+    remedy,
+    trust,
+    worst,
+)
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.sentences import sentence
@@ -43,7 +53,7 @@ def held(differs: str | None = "3 of 4 values of output y differ", relative: flo
 def lower(against: str = "cpu", ep: str = OPENVINO, run_id: str | None = "1", factor: int = 1) -> Result:
     """A result whose outputs a lower precision moved."""
     result = plain(ep, run_id, factor)
-    put(result, told(against, held(), [ep, CPU]))
+    add_comparison(result, comparison_record(against, held(), [ep, CPU]))
     return result
 
 
@@ -70,20 +80,20 @@ def plain(ep: str = CPU, run_id: str | None = "1", factor: int = 1) -> Result:
     ],
 )
 def test_which_ep_lowered_its_precision(eps: list[str], relative: float | None, ep: str | None) -> None:
-    assert lowered(eps, relative) == ep
+    assert lowering_ep(eps, relative) == ep
 
 
 def test_what_mends_it() -> None:
-    assert mended(CUDA, "--rtol 0.1") == f"--ep-option use_tf32=0 has {CUDA} compute in float32"
-    assert mended(SOME, "--rtol 0.1") == "if that is acceptable, pass --rtol 0.1"
+    assert remedy(CUDA, "--rtol 0.1") == f"--ep-option use_tf32=0 has {CUDA} compute in float32"
+    assert remedy(SOME, "--rtol 0.1") == "if that is acceptable, pass --rtol 0.1"
     assert sorted([CUDA, SOME, CPU], key=trust) == [CPU, SOME, CUDA]
 
 
 def test_a_difference_is_doubtful_where_an_ep_may_have_made_it() -> None:
-    assert there(told("cpu", held(), [OPENVINO, CPU])["doubt"])["ep"] == OPENVINO
-    assert told("cpu", held(), [])["doubt"] is None  # an error, or another model
-    assert told("cpu", held(None), [OPENVINO, CPU])["doubt"] is None
-    assert told("cpu", held(relative=0.5), [OPENVINO, CPU])["doubt"] is None
+    assert there(comparison_record("cpu", held(), [OPENVINO, CPU])["doubt"])["ep"] == OPENVINO
+    assert comparison_record("cpu", held(), [])["doubt"] is None  # an error, or another model
+    assert comparison_record("cpu", held(None), [OPENVINO, CPU])["doubt"] is None
+    assert comparison_record("cpu", held(relative=0.5), [OPENVINO, CPU])["doubt"] is None
 
 
 def test_the_worst_of_all_outputs() -> None:
@@ -94,7 +104,10 @@ def test_the_worst_of_all_outputs() -> None:
     lost = distance(max_error=None, mean_error=None, sqnr=None, cosine=None)
     assert worst([lost]) == {}
     several = [distance("a"), distance("b", sqnr=20.0), distance("c", max_error=0.0, sqnr=None), lost]
-    assert [it["name"] for it in moved({**told("cpu", held(), []), "distances": several})] == ["b", "a"]
+    assert [it["name"] for it in moved_outputs({**comparison_record("cpu", held(), []), "distances": several})] == [
+        "b",
+        "a",
+    ]
 
 
 def test_doubtful_figures_are_shown_and_in_no_ratio() -> None:
@@ -103,7 +116,7 @@ def test_doubtful_figures_are_shown_and_in_no_ratio() -> None:
     assert all(it.since_first[1] is not None for it in rows([plain(), plain(OPENVINO)]))
     found = rows([plain(), lower(), plain(SOME)])
     assert all(it.since_first[1] is None and it.since_first[2] is not None for it in found)
-    assert (called(plain(), "a"), called(lower(), "a")) == ("a", "a (doubtful)")
+    assert (mark_doubtful(plain(), "a"), mark_doubtful(lower(), "a")) == ("a", "a (doubtful)")
 
 
 def test_they_are_said_once_with_what_mends_it() -> None:
@@ -161,7 +174,7 @@ def test_outputs_that_pass_only_by_a_tolerance_are_remarked_on() -> None:
     ]
     for figures, said_of in cases:
         moved_far = plain()
-        put(moved_far, told("baseline", {**held(None), "distances": [distance(**figures)]}, []))
+        add_comparison(moved_far, comparison_record("baseline", {**held(None), "distances": [distance(**figures)]}, []))
         text = markdown(build([plain(), moved_far], ["baseline", "candidate"], 0.02, False))
         line = f"- candidate: outputs with {said_of} pass only by the tolerance (--rtol, --atol)"
         assert (line in text.splitlines()) == (said_of is not None), text
@@ -170,7 +183,9 @@ def test_outputs_that_pass_only_by_a_tolerance_are_remarked_on() -> None:
 
 def test_outputs_that_did_not_move_or_were_not_compared() -> None:
     same = plain()
-    put(same, told("cpu", {**held(None), "distances": [distance(max_error=0.0, sqnr=None)]}, []))
+    add_comparison(
+        same, comparison_record("cpu", {**held(None), "distances": [distance(max_error=0.0, sqnr=None)]}, [])
+    )
     (check,) = check_alone(same, limits(outputs={"outputs.sqnr": 100.0}))
     assert (check.verdict, check.text) == (PASSED, "outputs.sqnr: no output moved, must be at least 100 dB")
     refused = refusal(BadInput, check_alone, plain(), limits(outputs={"outputs.sqnr": 30.0}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.throttling import leave_out, throttled
+from ortbench.analysis.throttling import leave_out, throttled_rounds
 from ortbench.model.result import Case
 from ortbench.model.schema import GpuReading
 from tests.expect import there
@@ -32,7 +32,7 @@ def readings(*reasons: int | None, gpu: int = 0, every_ms: int = 100) -> list[Gp
 
 
 def rounds_of(taken: list[GpuReading], cases: list[Case], cards: set[int] | None = None) -> list[int]:
-    found = throttled(taken, cases, cards)
+    found = throttled_rounds(taken, cases, cards)
     return [] if found is None else found["rounds"]
 
 
@@ -65,7 +65,7 @@ def test_rounds_are_found_by_the_readings_around_their_blocks() -> None:
 def test_a_round_is_left_out_for_all_that_alternate_in_it() -> None:
     """The block of one mode alone was held back; it is a long one, which only ends in that time."""
     cases = [lane("cpu-tensors", 12), lane("device-tensors", 12, offset_ms=30, each_ms=80)]
-    found = throttled([{"at_s": 0.0, "gpu": 0, "at_ns": 505 * MS, "reasons": 0},
+    found = throttled_rounds([{"at_s": 0.0, "gpu": 0, "at_ns": 505 * MS, "reasons": 0},
                        {"at_s": 0.0, "gpu": 0, "at_ns": 509 * MS, "reasons": CAP},
                        {"at_s": 0.0, "gpu": 0, "at_ns": 511 * MS, "reasons": 0}], cases)  # fmt: skip
     assert found == {"rounds": [4, 5], "of": 12, "reasons": ["the power cap"], "left_out": True}
@@ -81,8 +81,8 @@ def test_a_round_is_left_out_for_all_that_alternate_in_it() -> None:
 
 def test_rounds_stay_where_too_few_are_left_without_them() -> None:
     held = readings(0, 0, CAP, 0, 0, 0, 0, 0, 0, 0, 0)
-    few = there(throttled(held, [lane("cpu-tensors", 10)]))
+    few = there(throttled_rounds(held, [lane("cpu-tensors", 10)]))
     assert (few["rounds"], few["left_out"]) == ([1, 2], False)
     # A mode that failed early is none that has to have enough.
-    some = there(throttled(held, [lane("cpu-tensors", 11), broken("device-tensors", latency={0: [1]})]))
+    some = there(throttled_rounds(held, [lane("cpu-tensors", 11), broken("device-tensors", latency={0: [1]})]))
     assert some["left_out"] is True

@@ -142,7 +142,7 @@ def test_the_search_finds_the_best_of_the_grid(
     assert search.incumbent in search.finalists()
     assert dict(search.incumbent) == best
     assert min(map(time_of, map(dict, search.every()))) == pytest.approx(time_of(best))
-    assert len(search.tried) < len(search.every())
+    assert len(search.tried_configurations) < len(search.every())
 
 
 def test_idle_settings_are_not_measured_twice() -> None:

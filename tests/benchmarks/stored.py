@@ -67,7 +67,7 @@ def rests_on(folder: Path) -> dict[str, list[dict[str, Any]]]:
     for file in sorted(folder.glob("*-*/*/result.json")):
         it = series_at(load(file), _KEY)
         if it is not None and it.parts:
-            entry = {"median_ns": round(it.value), "parts_ns": [*map(round, it.parts)], "slowed": round(it.slowed, 4)}
+            entry = {"median_ns": round(it.value), "parts_ns": [*map(round, it.parts)], "slowed": round(it.slowdown, 4)}
             found.setdefault(file.parts[-3], []).append(entry)
     return found
 

@@ -83,7 +83,7 @@ def tuned(model: str, given: dict[str, Any], max_time_s: float) -> tuple[Configu
         medians = {path.parent.name: load(path).median(CPU, LATENCY) for path in file.parent.rglob("result.json")}
     print(f"  tune took {took:.0f} s; medians of its last measurement, ns: {medians}", flush=True)
     best = next((it["configuration"] for it in stored["best"] if it["goal"] == "latency"), None)
-    search = Search(space.names, space.is_idle, space.joined, INTERACTING)
+    search = Search(space.names, space.is_idle, space.joined_settings, INTERACTING)
     return next(it for it in search.every() if name_of(it) == (best or "default")), took
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
-from ortbench.features.gate.gates.checks import Verdict, confirmed
+from ortbench.features.gate.gates.checks import Verdict, confirm_checks
 from tests.results import result_of
 
 FIRST = Check("cpu-tensors latency median", FAILED, "cpu-tensors: ratio 1.95", 1.95, 1.83, 5.16, 1.05, 9)
@@ -28,10 +28,10 @@ def test_a_regression_takes_two_that_say_so() -> None:
         ),
         (again(UNCLEAR, None, None, None), UNCLEAR, "cpu-tensors: ratio 1.95; again with fresh workers: it was not measured, so the regression is not confirmed"),
     ]:  # fmt: skip
-        [check] = confirmed([FIRST], {FIRST.name}, [other])
+        [check] = confirm_checks([FIRST], {FIRST.name}, [other])
         assert (check.verdict, check.text) == (verdict, text)
         assert (check.ratio, check.low, check.high, check.rounds) == (1.95, 1.83, 5.16, 9)
-    [check] = confirmed([FIRST], {FIRST.name}, [], "the worker was ended by SIGSEGV")
+    [check] = confirm_checks([FIRST], {FIRST.name}, [], "the worker was ended by SIGSEGV")
     assert check.verdict == UNCLEAR
     assert (
         check.text
@@ -43,4 +43,4 @@ def test_a_regression_takes_two_that_say_so() -> None:
         Check("mode device-tensors", FAILED, "device-tensors is failed"),
         Check("device-tensors latency median", PASSED, "fine", 1.0),
     ]
-    assert confirmed([FIRST, *others], {FIRST.name}, [again(FAILED, 1.9, 1.8, 2.5)])[1:] == others
+    assert confirm_checks([FIRST, *others], {FIRST.name}, [again(FAILED, 1.9, 1.8, 2.5)])[1:] == others

@@ -47,7 +47,7 @@ def test_what_both_sides_fail_of_is_said_once() -> None:
         run_of(broken("cpu-tensors", reason=why), broken("device-tensors", reason="no memory"))
         for why in ("late", "early")
     )
-    assert Verdict([one, other], []).failed == [
+    assert Verdict([one, other], []).failed_cases == [
         "candidate: cpu-tensors failed: late",
         "candidate and baseline: device-tensors failed: no memory",
         "baseline: cpu-tensors failed: early",
@@ -74,7 +74,7 @@ def test_what_limits_need() -> None:
         (Limits(require_modes=("host-accessible",)), True, {"host-accessible"}, {"latency"}),
     ]:
         assert limits.any is given
-        assert limits.needed() == modes
+        assert limits.needed_modes() == modes
         assert limits.phases() == phases
 
 

@@ -10,7 +10,7 @@ import pytest
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.gate.gates.baseline import check_stored
-from ortbench.features.gate.gates.checks import check_alone, confirmed
+from ortbench.features.gate.gates.checks import check_alone, confirm_checks
 from ortbench.features.gate.job import gate_stored
 from ortbench.features.gate.plan import Limits, limits_of
 from ortbench.features.load.analysis import (
@@ -148,10 +148,10 @@ def test_a_level_that_failed_or_is_of_another_load() -> None:
     one = serving()
     lose(one, 3)
     verdict = gate_stored(one, serving(), limits(), force=False)
-    assert verdict.failed == ["candidate: cpu-tensors with 8 clients failed: the worker was ended by SIGSEGV"]
+    assert verdict.failed_cases == ["candidate: cpu-tensors with 8 clients failed: the worker was ended by SIGSEGV"]
     assert verdict.code == 1
     one.cases.append(replace(load_cases(one)[3], mode="device-tensors"))
-    (said,) = gate_stored(one, serving(), limits(), force=False).failed
+    (said,) = gate_stored(one, serving(), limits(), force=False).failed_cases
     assert said == "candidate: cpu-tensors, device-tensors with 8 clients failed: the worker was ended by SIGSEGV"
     for baseline, reason in [
         (result_of(measured("cpu-tensors", latency=steady([1000] * 24))), "kind: single inferences and a load"),
@@ -311,9 +311,11 @@ def test_a_level_is_measured_until_its_contest_is_decided() -> None:
         asked.append(live.needs_more("cpu-tensors", PACED, number))
         tell(live, 0, PACED, new)
         tell(live, 1, PACED, old)
-    assert asked == [True] * live.takes + [False] * (12 - live.takes)
+    assert asked == [True] * live.needed_rounds + [False] * (12 - live.needed_rounds)
     # Nothing is said of the other level: it is measured for the record.
-    assert [live.needs_more("cpu-tensors", CLIENTS, rounds) for rounds in (0, live.takes - 1, live.takes)] == [
+    assert [
+        live.needs_more("cpu-tensors", CLIENTS, rounds) for rounds in (0, live.needed_rounds - 1, live.needed_rounds)
+    ] == [
         True,
         True,
         False,
@@ -345,10 +347,10 @@ def test_a_queue_that_grows_on_the_candidate_alone_is_a_regression_that_is_to_be
         "cpu-tensors latency p99 rate=30": FAILED,
     }
     assert live.regressions(found) == {"cpu-tensors latency p99 rate=30"}
-    (_, kept) = confirmed(found, live.regressions(found), found)
+    (_, kept) = confirm_checks(found, live.regressions(found), found)
     assert kept.verdict == FAILED
     assert kept.text.endswith("; again with fresh workers: the same")
-    (_, lost) = confirmed(found, live.regressions(found), heard(*sides(1.0, 12), limits())[1])
+    (_, lost) = confirm_checks(found, live.regressions(found), heard(*sides(1.0, 12), limits())[1])
     assert lost.verdict == UNCLEAR
     assert lost.text.endswith("(98% CI 1.000 to 1.000, 12 rounds), so the regression is not confirmed")
 

@@ -142,4 +142,4 @@ def test_the_verdict_says_what_failed_and_shows_the_shapes() -> None:
     assert "batch=4" in text
     assert "✗ failed: cpu-tensors latency median batch=4: 1.92 ms against 1.60 ms" in text
     broken = gate_stored(sweep_result(failed={4: "no memory"}), None, Limits(max_cpu_nodes=0), force=False)
-    assert (broken.code, broken.failed) == (1, ["candidate: batch=4 failed: no memory"])
+    assert (broken.code, broken.failed_cases) == (1, ["candidate: batch=4 failed: no memory"])

@@ -17,7 +17,7 @@ from ortbench.facts.findings import shown
 from ortbench.features.tune import job as tune
 from ortbench.features.tune.analysis import Search
 from ortbench.features.tune.job import Tuning
-from ortbench.features.tune.model import FIRST, Tried, failed
+from ortbench.features.tune.model import FIRST, Tried, failed_try
 from ortbench.features.tune.plan import name_of, space_of
 from ortbench.jobs.publishing import Measured
 from ortbench.measure.progress import duration_for
@@ -95,7 +95,7 @@ def test_an_interrupted_search_goes_on_with_the_races_that_it_has(tmp_path: Path
     assert ortbench(*line, "--out", tmp_path / "out", "--quiet").code == 0
     (folder,) = (tmp_path / "out").glob("tune-*")
     stored = saved(folder) | {"best": []}
-    stored["races"][0][1] = failed((("opt-level", "opt-level=basic"),), "it was not itself that day")
+    stored["races"][0][1] = failed_try((("opt-level", "opt-level=basic"),), "it was not itself that day")
     (folder / "tune.json").write_text(json.dumps(stored))
     ran = ortbench(*line, "--resume", folder)
     assert ran.code == 0, ran.err
@@ -117,7 +117,9 @@ def test_only_settings_that_make_sense_on_the_machine() -> None:
     alone = {"intra-op-threads": "intra-op-threads=1", "spinning": "no spinning"}
     assert four.is_idle(alone, "spinning")
     assert not four.is_idle({**alone, "execution-mode": "parallel inter-op-threads=2"}, "spinning")
-    assert four.joined("execution-mode", "parallel inter-op-threads=2") == {"intra-op-threads": "intra-op-threads=2"}
+    assert four.joined_settings("execution-mode", "parallel inter-op-threads=2") == {
+        "intra-op-threads": "intra-op-threads=2"
+    }
 
 
 def test_what_is_given_is_fixed_and_of_lists_each_value_is_tried() -> None:
@@ -146,7 +148,7 @@ def searching(monkeypatch: pytest.MonkeyPatch, max_time_s: float, **given: Any) 
     space, plans = space_of({"ep": "cpu", **given}, cores=2), list[Plan]()
     monkeypatch.setattr(tune, "measure", lambda found, *_, **__: plans.extend(found))
     began = time.monotonic()
-    search = Search(space.names, space.is_idle, space.joined)
+    search = Search(space.names, space.is_idle, space.joined_settings)
     command = ("ortbench", "tune", str(TINY), "--max-time", "9s", "--out", "here")
     return Tuning(str(TINY), space, command, search, began, began + max_time_s, open_s=2.0), plans
 
@@ -159,12 +161,12 @@ def test_the_best_are_measured_for_as_long_as_five_processes_take_or_as_three_wh
 ) -> None:
     for max_time_s, processes, memory in ((300, 5, True), (54, 3, True), (35, 3, False)):
         now, plans = searching(monkeypatch, max_time_s)
-        tune._side_by_side(now, [FIRST, SLOW], tmp_path, Observer())
+        tune._measure_in_turns(now, [FIRST, SLOW], tmp_path, Observer())
         for plan in plans:
             assert plan.loop.duration_s >= duration_for(processes, now.open_s, now.block_s) * 1.2
             assert plan.passes == {"measure-memory": 3 * memory}
     now, plans = searching(monkeypatch, 300, duration=3.0)
-    tune._side_by_side(now, [FIRST, SLOW], tmp_path, Observer())
+    tune._measure_in_turns(now, [FIRST, SLOW], tmp_path, Observer())
     assert [it.loop.duration_s for it in plans] == [3.0, 3.0]  # what is asked for is heeded
 
 

@@ -32,7 +32,7 @@ def test_a_look_is_due_at_once_and_then_each_quarter_of_a_second() -> None:
 def test_rows_are_in_the_order_of_names_and_say_what_blocks_gave() -> None:
     estimates = Estimates(Clock())
     for name in ("cpu-tensors", "device-resident"):
-        estimates.named(name)
+        estimates.series(name)
     assert estimates.rows() == [("cpu-tensors", "–"), ("device-resident", "–")]
     estimates.add("device-resident", [76_000, 75_000, 990_000])
     estimates.add("cpu-tensors", [])

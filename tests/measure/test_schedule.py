@@ -215,7 +215,7 @@ def test_iterations_are_exact(iterations: int) -> None:
     for block in drive(schedule, noisy, spent_ns=10**12):
         counts[block.series, block.phase] += block.n
     assert counts == dict.fromkeys(KEYS, iterations)
-    assert schedule.stopped == {"reason": "iterations", "value": iterations, "per": "mode"}
+    assert schedule.end_reason == {"reason": "iterations", "value": iterations, "per": "mode"}
 
 
 def test_the_last_block_is_cut_and_nothing_follows_it() -> None:
@@ -266,7 +266,7 @@ def test_when_it_ends(
 ) -> None:
     schedule = make(kinds, ESTIMATES, rule, 0)
     assert len(drive(schedule, samples, spent_ns)) == blocks
-    stopped = there(schedule.stopped)
+    stopped = there(schedule.end_reason)
     assert (stopped["reason"], stopped["value"]) == ends
 
 
@@ -297,7 +297,7 @@ def test_when_its_parts_end(
     )
     taken = drive(schedule, samples, spent_ns)
     assert (len(taken), found) == (blocks, begun)
-    stopped = there(schedule.stopped)
+    stopped = there(schedule.end_reason)
     assert (stopped["reason"], stopped["value"]) == ends
     if rule.iterations:
         assert [it.n for it in taken] == [9, 8, 8]
@@ -323,7 +323,7 @@ def test_a_mode_that_becomes_precise_stops_the_run_within_a_tenth(noisy_rounds: 
     assert enough is not None
     assert enough > noisy_rounds
     assert enough <= len(sizes) <= max(enough, MIN_ROUNDS) * 1.1 + 1
-    assert schedule.stopped == {"reason": "precision", "value": 0.01}
+    assert schedule.end_reason == {"reason": "precision", "value": 0.01}
 
 
 @pytest.mark.parametrize(("precision", "precise"), [(0.01, True), (0.0099, False)])
@@ -353,7 +353,7 @@ def test_stops_at_the_most_samples() -> None:
     blocks = drive(schedule, noisy, known)
     assert sum(block.n for block in blocks if block.series == "fast") == MAX_SAMPLES
     assert sum(block.n for block in blocks if block.series == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
-    assert schedule.stopped == {"reason": "samples", "value": 200000, "per": "mode"}
+    assert schedule.end_reason == {"reason": "samples", "value": 200000, "per": "mode"}
 
 
 def test_a_soak_run_goes_on_for_as_long_as_it_is_told() -> None:
@@ -361,7 +361,7 @@ def test_a_soak_run_goes_on_for_as_long_as_it_is_told() -> None:
     schedule = make({"fast": (LATENCY,)}, {"fast": 1.0}, rule, 0)
     blocks = drive(schedule, steady)
     assert sum(block.n for block in blocks) == 500 * MAX_BLOCK > 2 * MAX_SAMPLES
-    assert schedule.stopped == {"reason": "duration", "value": 5e-07, "per": "mode"}
+    assert schedule.end_reason == {"reason": "duration", "value": 5e-07, "per": "mode"}
 
 
 # A mode that fails
@@ -378,7 +378,7 @@ def test_a_mode_removed_mid_round_gets_no_more_blocks() -> None:
     assert {block.series for block in blocks} == left
     rest_of_round = [block.series for block in blocks if block.round == 0]
     assert sorted(rest_of_round) == sorted(left - {first.series})
-    assert schedule.stopped == {"reason": "iterations", "value": 30, "per": "mode"}
+    assert schedule.end_reason == {"reason": "iterations", "value": 30, "per": "mode"}
 
 
 def test_a_removed_mode_no_longer_holds_precision_up() -> None:
@@ -387,10 +387,10 @@ def test_a_removed_mode_no_longer_holds_precision_up() -> None:
 
     schedule = make(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
     drive(schedule, samples, rounds=20)
-    assert schedule.stopped is None
+    assert schedule.end_reason is None
     schedule.remove("device-tensors")
     drive(schedule, samples)
-    assert schedule.stopped == {"reason": "precision", "value": 0.01}
+    assert schedule.end_reason == {"reason": "precision", "value": 0.01}
 
 
 def test_no_mode_is_left() -> None:
@@ -399,7 +399,7 @@ def test_no_mode_is_left() -> None:
     for mode in KINDS:
         schedule.remove(mode)
     assert schedule.next_block() is None
-    assert schedule.stopped == {"reason": "nothing_left", "per": "mode"}
+    assert schedule.end_reason == {"reason": "nothing_left", "per": "mode"}
     assert schedule.progress == 1.0
 
 
@@ -447,7 +447,7 @@ def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
         if spent["b"] >= 500_000_000 and not removed:
             schedule.remove("b")
             removed = True
-    assert schedule.stopped == {"reason": "duration", "value": 1, "per": "mode"}
+    assert schedule.end_reason == {"reason": "duration", "value": 1, "per": "mode"}
     assert spent["a"] == 1_000_000_000
 
 
@@ -468,7 +468,7 @@ def test_what_lies_between_parts(rule: StopRule, between_ns: int, late_ns: int, 
         is_behind = bool(begun) and block.round == begun[-1]
         schedule.add(block, steady(block), 10, 10 + late_ns * is_behind)
     assert begun == rounds
-    assert there(schedule.stopped)["reason"] == "duration"
+    assert there(schedule.end_reason)["reason"] == "duration"
 
 
 def test_no_part_begins_when_nothing_is_left_to_measure() -> None:
@@ -477,7 +477,7 @@ def test_no_part_begins_when_nothing_is_left_to_measure() -> None:
 
     schedule = Schedule({"cpu-tensors": {LATENCY: 2e6}}, StopRule(40, None), 1, parts=4, between=give_up)
     assert len(drive(schedule, spent_ns=10)) == 1
-    assert there(schedule.stopped)["reason"] == "nothing_left"
+    assert there(schedule.end_reason)["reason"] == "nothing_left"
 
 
 def test_no_part_follows_an_end() -> None:
@@ -486,4 +486,4 @@ def test_no_part_follows_an_end() -> None:
 
     schedule = Schedule({"cpu-tensors": {LATENCY: 2e6}}, StopRule(40, None, part_ns=10), 1, parts=4, between=end)
     assert len(drive(schedule, spent_ns=10)) == 3
-    assert schedule.stopped == {"reason": "completed"}
+    assert schedule.end_reason == {"reason": "completed"}

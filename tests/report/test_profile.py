@@ -168,7 +168,7 @@ def test_a_session_goes_mode_by_mode_and_the_whole_comes_after_its_parts() -> No
         Block(0, "device-tensors", LATENCY, 5, 1),
         Block(0, "cpu-tensors", LATENCY, 5, 1),
     ]
-    assert (schedule.progress, schedule.stopped) == (1.0, {"reason": "completed"})
+    assert (schedule.progress, schedule.end_reason) == (1.0, {"reason": "completed"})
 
 
 @pytest.mark.parametrize(("sample_ns", "n"), [(1e3, 20), (50e6, 20), (1e8, 10), (5e8, 3), (1e10, 3)])

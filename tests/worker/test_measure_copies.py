@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.copies import KERNEL, Activity, Moment, measured, zero_copy
+from ortbench.analysis.copies import KERNEL, Activity, Moment, summarise_activities, zero_copy
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.model.modes import D2H, H2D
 from ortbench.model.schema import CaseCheck, Copied, Measured
@@ -45,7 +45,7 @@ def one_run(start: int, up: int, rate: float = 1.0) -> list[Activity]:
 
 def test_records_are_shared_out_to_runs_and_summed() -> None:
     found = [*one_run(10 * MS, 400), *one_run(20 * MS, 500), *one_run(30 * MS, 4000)]
-    assert measured(RUNS, found, both(0), both(40 * MS)) == {
+    assert summarise_activities(RUNS, found, both(0), both(40 * MS)) == {
         "runs": 3,
         "run_ns": 4 * MS,
         "h2d": {"n": 2, "bytes": 120, "ns": 1000, "memory": "pageable"},
@@ -57,13 +57,13 @@ def test_records_are_shared_out_to_runs_and_summed() -> None:
 def test_clocks_that_differ_in_rate() -> None:
     rate = 1.01  # 1 % of 30 ms is far more than what is kept between runs
     found = [activity for start, _ in RUNS for activity in one_run(start, 500, rate)]
-    answer = measured(RUNS, found, both(0, rate), both(40 * MS, rate))
+    answer = summarise_activities(RUNS, found, both(0, rate), both(40 * MS, rate))
     assert (answer["h2d"]["n"], answer["d2h"]["n"]) == (2, 1)
 
 
 def test_a_record_that_is_off_by_less_than_half_the_gap_is_still_its_runs() -> None:
     for start in (10 * MS - 400_000, 14 * MS + 400_000):
-        answer = measured(RUNS[:1], [did(H2D, start, 10, 1, "pageable")], both(0), both(MS))
+        answer = summarise_activities(RUNS[:1], [did(H2D, start, 10, 1, "pageable")], both(0), both(MS))
         assert answer["h2d"]["n"] == 1
 
 
@@ -78,7 +78,7 @@ def test_a_record_that_is_off_by_less_than_half_the_gap_is_still_its_runs() -> N
 )
 def test_records_that_make_no_sense_are_no_measurement(found: list[Activity], message: str) -> None:
     with pytest.raises(BenchmarkFailed, match=f"^{message}$"):
-        measured(RUNS, found, both(0), both(MS))
+        summarise_activities(RUNS, found, both(0), both(MS))
 
 
 def test_what_it_makes_of_zero_copy() -> None:

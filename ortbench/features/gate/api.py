@@ -92,11 +92,11 @@ class Verdict(GateVerdict):
     def wrap(cls, found: GateVerdict) -> Verdict:
         """The same verdict, in this form."""
         folder = found.folder
-        places = (
+        folders = (
             [None] if folder is None else [folder / name for name in found.names] if found.results[1:] else [folder]
         )
-        places = places if len(places) == len(found.results) else [None] * len(found.results)
-        results = [Result.wrap(result, place) for result, place in zip(found.results, places, strict=True)]
+        folders = folders if len(folders) == len(found.results) else [None] * len(found.results)
+        results = [Result.wrap(result, path) for result, path in zip(found.results, folders, strict=True)]
         return cls(results, found.checks, found.differences, folder, found.alike, found.why)
 
     @property
@@ -120,7 +120,9 @@ class Verdict(GateVerdict):
         return build_gate(self)
 
     def _repr_html_(self) -> str:
-        return tables_of(self._report(), [f"{check.verdict}: {check.text}" for check in self.checks] + self.failed)
+        return tables_of(
+            self._report(), [f"{check.verdict}: {check.text}" for check in self.checks] + self.failed_cases
+        )
 
     def __repr__(self) -> str:
         return f"<ortbench.Verdict {visible(self.word)}: {visible('; '.join(check.text for check in self.checks))}>"

@@ -35,7 +35,7 @@ from ortbench.features.gate.gates.checks import (
     NAMES,
     Verdict,
     check_alone,
-    confirmed,
+    confirm_checks,
     refuse_others,
     refuse_unchecked,
     verdict_json,
@@ -101,9 +101,9 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
         if is_live or is_in_turns:
             flags = ", ".join(f"--{it}" for it in names)
             raise BadInput(f"a result file and a live gate ({flags}, --baseline-set …) exclude each other")
-        for it in options_for("gate"):
-            if it.rules.is_live_only and it.flag in given:
-                raise BadInput(f"{it.name} applies to a live gate (--model), not to a stored result", it.name)
+        for option in options_for("gate"):
+            if option.rules.is_live_only and option.flag in given:
+                raise BadInput(f"{option.name} applies to a live gate (--model), not to a stored result", option.name)
         return AskedGate(limits, force, baseline=Path(given["baseline"]) if "baseline" in given else None, why=why)
     if "baseline" in given and is_live:
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
@@ -152,7 +152,7 @@ def _plan(given: RawOptions, limits: Limits, typed: tuple[str, ...]) -> Plan:
     """The candidate's plan; `BadInput` for what cannot be read, or an option that the candidate does not take."""
     if not (name := _candidate_option(given)):
         return candidate_of(given["model"], given, typed, limits)
-    plan: Plan = _part(name).candidate_of(Path(given[name]), os.environ, given, typed, limits.needed())
+    plan: Plan = _part(name).candidate_of(Path(given[name]), os.environ, given, typed, limits.needed_modes())
     return plan
 
 
@@ -225,16 +225,16 @@ def gate_live(
         checks, not_confirmed = again
     slower = [it.mode for it in checks if it.verdict == FAILED and it.name in outcome.regressions and it.mode]
     verdict = Verdict(results, checks, differences, folder, alike, not_confirmed=not_confirmed)
-    can_tell = bool(results[1:]) and kind_of(results[0].kind).times_nodes and not verdict.failed
+    can_tell = bool(results[1:]) and kind_of(results[0].kind).times_nodes and not verdict.failed_cases
     if can_tell and (bool(slower) if asked.why is None else asked.why):
-        verdict = _explained(verdict, asked, outcome, slower, quiet, observer)
+        verdict = _add_explanation(verdict, asked, outcome, slower, quiet, observer)
     if folder is not None:
         write_or_note(folder / "gate.json", verdict_json(verdict))
         write_or_note(folder / "gate.md", markdown(build_gate(verdict)))
     return verdict
 
 
-def _explained(
+def _add_explanation(
     verdict: Verdict,
     asked: AskedGate,
     outcome: _Outcome,
@@ -310,16 +310,16 @@ def _measure_again(
         again = _measure_once(asked, quiet, observer, None if folder is None else lambda: make_folder(folder / AGAIN))
         outcome.check_models()
     except (OrtbenchError, OSError) as error:
-        return confirmed(outcome.checks, outcome.regressions, [], str(error)), str(error)
-    return None if again is None else (confirmed(outcome.checks, outcome.regressions, again.checks), "")
+        return confirm_checks(outcome.checks, outcome.regressions, [], str(error)), str(error)
+    return None if again is None else (confirm_checks(outcome.checks, outcome.regressions, again.checks), "")
 
 
 def _differences(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[Fact], bool]:
     """What differs between the two of a live gate; that nothing does, if so, and whether it is so."""
     candidate, baseline = results
     inputs = [
-        f"{it.flag}: {short(getattr(plans[1].inputs, name))} → {short(getattr(plans[0].inputs, name))}"
-        for name, it in declared_options(Inputs).items()
+        f"{option.flag}: {short(getattr(plans[1].inputs, name))} → {short(getattr(plans[0].inputs, name))}"
+        for name, option in declared_options(Inputs).items()
         if getattr(plans[1].inputs, name) != getattr(plans[0].inputs, name)
     ]
     inputs += map(apart, different_stages(baseline, candidate))
@@ -365,6 +365,6 @@ def _conclude(verdict: Verdict, wanted: OutputOptions) -> int:
         publication=publication,
         screens=[gate_screen(verdict)],
     )
-    for line in verdict.failed:
+    for line in verdict.failed_cases:
         complain(line)
     return verdict.code

@@ -119,7 +119,7 @@ class Limits:
         """The kinds of measurement that alone have its metrics."""
         return {metric.metric.partition(".")[0] for metric in self.metrics}
 
-    def needed(self) -> set[str]:
+    def needed_modes(self) -> set[str]:
         """The modes that must have been measured whatever else was."""
         needed = {metric.mode for metric in self.metrics if metric.mode} if self.max_regression is not None else set()
         if self.min_speedup:
@@ -156,7 +156,7 @@ def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits
     kinds = plans_of_features()
     kind = next((it for it in kinds if it in given or it in limits.kinds), "")
     made = kinds[kind] if kind else planner_of(model, given)[1]
-    return made(model, given, command, limits.needed())
+    return made(model, given, command, limits.needed_modes())
 
 
 def live(plan: Plan, given: RawOptions, phases: Collection[str]) -> Plan:

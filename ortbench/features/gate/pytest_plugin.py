@@ -42,7 +42,7 @@ def ortbench_gate(request: pytest.FixtureRequest) -> Callable[..., Verdict]:
             return ortbench.gate(model=model, **options)
 
         verdict = measure_alone(gate)
-        note_lines(request, [*verdict.failed, *(f"{check.verdict}: {check.text}" for check in verdict.checks)])
+        note_lines(request, [*verdict.failed_cases, *(f"{check.verdict}: {check.text}" for check in verdict.checks)])
         if verdict.passed:
             return verdict
         if verdict.word == "cannot tell" and request.config.getini(_UNCLEAR) == "skip":

@@ -60,14 +60,14 @@ def build_gate(verdict: Verdict) -> Report:
     A terminal ends with the verdict, right above the prompt; Markdown begins with it.
     """
     results, names = verdict.results[::-1], verdict.names[::-1]
-    told = Notes(_told(verdict), media=MARKDOWN)
-    sides = side_by_side(
+    told = Notes(_notes(verdict), media=MARKDOWN)
+    table = side_by_side(
         results,
         names,
         judged=[(it.mode, figure(it.metric)) for it in verdict.checks if it.mode and it.metric and it.rounds],
     )
     conclusion, saved = _ending(verdict)
-    last: list[Block] = [Notes(_checked(verdict), media=TERMINAL), conclusion]
+    last: list[Block] = [Notes(_check_notes(verdict), media=TERMINAL), conclusion]
     why = verdict.why.parts if verdict.why else ()
     after: list[Sequence[Block]] = [*why, [saved]] if why else []
     last += [] if why else [saved]
@@ -76,7 +76,7 @@ def build_gate(verdict: Verdict) -> Report:
     before: list[Sequence[Block]] = [*noise, *([off] if off else []), *doubt_part(results, names)]
     moved = outputs_part(results, names)
     if len(results) == 1:
-        return Report(headline, ([told], *before, [sides], *moved, last))
+        return Report(headline, ([told], *before, [table], *moved, last))
     compared = Title(title(names), 1, media=MARKDOWN)
     missing = Notes(why_missing(results, names))
     # No command: a gate's Markdown ends with the empty line that stands in its place.
@@ -85,7 +85,7 @@ def build_gate(verdict: Verdict) -> Report:
         (
             [told],
             *before,
-            [compared, sides],
+            [compared, table],
             *moved,
             [missing, Command(()), *last],
             *after,
@@ -94,7 +94,7 @@ def build_gate(verdict: Verdict) -> Report:
 
 
 def _ending(verdict: Verdict) -> tuple[Conclusion, SavedIn]:
-    tone = BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
+    tone = BAD if verdict.failed_cases else _SIGNS[overall(verdict.checks)][1]
     saved = SavedIn(None if verdict.folder is None else str(verdict.folder))
     return Conclusion(verdict.sentence, "gate: ", tone), saved
 
@@ -106,7 +106,7 @@ def verdict_report(verdict: Verdict) -> Report:
     return Report(f"Gate: {verdict.word}", [[Notes([*said, *_in_words(verdict), *map(remark_note, own)])]])
 
 
-def _told(verdict: Verdict) -> list[Note]:
+def _notes(verdict: Verdict) -> list[Note]:
     return [*_in_words(verdict), *_remarks(verdict), *_warnings(verdict)]
 
 
@@ -114,10 +114,10 @@ def _in_words(verdict: Verdict) -> list[Note]:
     """The checks with their verdicts in words, for those who read them alone, and what failed."""
     signs = {it: (f"{_SIGNS[it][0]} {it}: ", _SIGNS[it][1]) for it in _SIGNS}
     checks = [Note(f"{signs[it.verdict][0]}{it.text}", tone=signs[it.verdict][1]) for it in verdict.checks]
-    return [*checks, *(Note(f"{_SIGNS[FAILED][0]} {line}", tone=BAD) for line in verdict.failed)]
+    return [*checks, *(Note(f"{_SIGNS[FAILED][0]} {line}", tone=BAD) for line in verdict.failed_cases)]
 
 
-def _checked(verdict: Verdict) -> list[Note]:
+def _check_notes(verdict: Verdict) -> list[Note]:
     """The checks stand last, right above the verdict."""
     checks = [Note(check.text, *_SIGNS[check.verdict]) for check in verdict.checks]
     return [*_remarks(verdict), *_warnings(verdict), *checks]
@@ -168,20 +168,24 @@ def gate_screen(verdict: Verdict) -> Report:
     )
 
 
-def _row(it: Check, found: Mapping[tuple[str, Point, Figure], Row]) -> tuple[str, ...]:
-    sign, tone = _SIGNS[it.verdict]
-    row = _row_of(it, found)
+def _row(check: Check, found: Mapping[tuple[str, Point, Figure], Row]) -> tuple[str, ...]:
+    sign, tone = _SIGNS[check.verdict]
+    row = _row_of(check, found)
     values = [NOTHING] * 2 if row is None else [maybe(value, row.key.metric.unit.text) for value in row.values]
-    ends = None if it.low is None or it.high is None else (it.low, it.high)
+    ends = None if check.low is None or check.high is None else (check.low, check.high)
     return (
-        Cell(f"{sign} {it.name}", tone),
+        Cell(f"{sign} {check.name}", tone),
         *values,
-        f"{it.ratio:.3f}",
+        f"{check.ratio:.3f}",
         between(ends, "{:.3f}".format),
-        f"{it.limit:g}",
+        f"{check.limit:g}",
     )
 
 
-def _row_of(it: Check, found: Mapping[tuple[str, Point, Figure], Row]) -> Row | None:
+def _row_of(check: Check, found: Mapping[tuple[str, Point, Figure], Row]) -> Row | None:
     """The figures of both sides that a check compares, where it does."""
-    return found.get((it.mode, tuple(it.point.items()), figure(it.metric))) if it.metric and it.mode else None
+    return (
+        found.get((check.mode, tuple(check.point.items()), figure(check.metric)))
+        if check.metric and check.mode
+        else None
+    )

@@ -184,7 +184,7 @@ class LiveLoadGate(Gate):
         is_rate = point is not None and point[0] == RATE.name
         if (self._limits.slo and (is_rate or not self._has_rates)) or (self._limits.min_speedup and not is_rate):
             return True
-        return self._sequential.is_open(own) if own else rounds < self.takes
+        return self._sequential.is_open(own) if own else rounds < self.needed_rounds
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
         """The verdicts on a load that is over; `BenchmarkFailed` with nothing to compare, `BadInput` for a limit of no point."""
@@ -218,7 +218,7 @@ class LiveLoadGate(Gate):
             return ratio_test.unclear().with_fact(fact, verdict=verdict)
         if check.low is not None or check.rounds is None:
             return check
-        fact = Fact("check-rounds", "needed", key.mode, {"needed": self.takes})
+        fact = Fact("check-rounds", "needed", key.mode, {"needed": self.needed_rounds})
         return check.and_fact(fact)
 
 
@@ -236,7 +236,7 @@ def live_plans(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_
     if any(it in given for it in candidates()):
         raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
     refuse_others(KIND.key, given)
-    plan = load_of(given["model"], given, typed, limits.needed(), is_live=True)
+    plan = load_of(given["model"], given, typed, limits.needed_modes(), is_live=True)
     plans = (plan, baseline_of(plan, given)) if is_in_turns else (plan,)
     for plan in plans:
         check(plan)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ortbench.analysis.advice import Weight, lever
 from ortbench.analysis.noise import is_busy, supports_within
-from ortbench.analysis.speedups import FASTER, SLOWER, claim_between, fastest, is_on_host, over
+from ortbench.analysis.speedups import FASTER, SLOWER, claim_between, fastest, is_on_host, speedup_between
 from ortbench.core.stats import Value
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, times
 from ortbench.facts.run import residency_verdict, speedup_facts
@@ -56,7 +56,7 @@ def told_case(result: Result) -> Case | None:
     keeping the state on the device makes it faster still."""
     best, kept = fastest(result, on_device=False), fastest(result, on_device=True)
     if best is not None and kept is not None and best.is_faster:
-        more = over(best.case, kept.case)
+        more = speedup_between(best.case, kept.case)
         if more is None or residency_verdict(result, kept, best, more) != "faster-on-top":
             return best.case
     first = fastest(result)
@@ -138,7 +138,7 @@ def _is_certain(result: Result, case: Case, jump: Jump) -> bool:
 def _one_buffer(result: Result) -> Iterator[Fact]:
     """What one buffer for past and present brings over two in turns."""
     case, other = result.case(SHARED.name), result.case(mode_of(SHARED.name).like)
-    if case is not None and other is not None and (found := over(other, case)) is not None:
+    if case is not None and other is not None and (found := speedup_between(other, case)) is not None:
         verdict = claim_between(result, other, case, found)
         if verdict in (FASTER, SLOWER):
             yield Fact("one-buffer", verdict, case.mode, {"other": other.mode, "speedup": times(found)})

@@ -88,7 +88,7 @@ class Search:
         return ALPHA / (number * (number + 1))
 
     @property
-    def tried(self) -> list[Configuration]:
+    def tried_configurations(self) -> list[Configuration]:
         return [*self._known, *self._failed]
 
     def candidates(self) -> list[Configuration]:
@@ -103,16 +103,16 @@ class Search:
         found: list[list[Configuration]] = []
         for name, values in self._values.items():
             rest = {key: value for key, value in now.items() if key != name}
-            of_setting = [self._made(rest)] if name in now else []
+            of_setting = [self._canonical(rest)] if name in now else []
             for value in values:
-                if (name, value, self._beside(name, now)) not in self._ruled_out:
-                    of_setting.append(self._made({**rest, name: value}))
+                if (name, value, self._interacting_values(name, now)) not in self._ruled_out:
+                    of_setting.append(self._canonical({**rest, name: value}))
                 if also := self._joined(name, value):
-                    of_setting.append(self._made({**rest, name: value, **also}))
+                    of_setting.append(self._canonical({**rest, name: value, **also}))
             found.append(of_setting)
         return [it for of_all in zip_longest(*found) for it in of_all if it is not None]
 
-    def _made(self, settings: Mapping[str, str]) -> Configuration:
+    def _canonical(self, settings: Mapping[str, str]) -> Configuration:
         return canonical(settings, list(self._values), self._is_idle)
 
     def every(self) -> list[Configuration]:
@@ -120,28 +120,32 @@ class Search:
         found: list[dict[str, str]] = [{}]
         for name, values in self._values.items():
             found = [{**it, **more} for it in found for more in ({}, *({name: value} for value in values))]
-        return list(dict.fromkeys(map(self._made, found)))
+        return list(dict.fromkeys(map(self._canonical, found)))
 
     def tell(self, race: Sequence[Tried]) -> None:
         """Take what a race found into account; its first is the incumbent."""
         self.races.append(list(race))
         base, certain = configuration(race[0]), set()
-        for it in race:
-            made = configuration(it)
-            if it["memory"] is not None:
-                self.memory[made] = it["memory"]
-            if it["failed"] is not None:
+        for tried in race:
+            made = configuration(tried)
+            if tried["memory"] is not None:
+                self.memory[made] = tried["memory"]
+            if tried["failed"] is not None:
                 self._failed.add(made)
-            elif made != base and it["ratios"]:
-                known = {goal: found["ratio"] * self._known[base].get(goal, 1) for goal, found in it["ratios"].items()}
+            elif made != base and tried["ratios"]:
+                known = {
+                    goal: found["ratio"] * self._known[base].get(goal, 1) for goal, found in tried["ratios"].items()
+                }
                 self._known[made] = known
-                self._ends[made] = {goal: _product(self._ends[base].get(goal), it) for goal, it in it["ratios"].items()}
-                of_latency = it["ratios"][LATENCY]
+                self._ends[made] = {
+                    goal: _product(self._ends[base].get(goal), ratio) for goal, ratio in tried["ratios"].items()
+                }
+                of_latency = tried["ratios"][LATENCY]
                 ends = (of_latency["low"], of_latency["high"])
                 self._rule_out(dict(base), dict(made), ends)
                 if verdict_of(ends, 1 + MARGIN) == BELOW:
                     certain.add(made)
-        quickest = min((it for it in self._known if it not in self._failed), key=self._latency)
+        quickest = min((tried for tried in self._known if tried not in self._failed), key=self._latency)
         is_faster = self._latency(quickest) * (1 + MARGIN) < self._latency(self.incumbent)
         if is_faster and (quickest in certain or len(self.candidates()) == 1):
             self.incumbent = quickest
@@ -152,9 +156,9 @@ class Search:
     def _rule_out(self, base: Mapping[str, str], made: Mapping[str, str], ends: Ends) -> None:
         changed = [it for it in made.items() if base.get(it[0]) != it[1]]
         if len(changed) == 1 and verdict_of(ends, 1 / (1 + MARGIN), 0) == ABOVE:
-            self._ruled_out.add((*changed[0], self._beside(changed[0][0], base)))
+            self._ruled_out.add((*changed[0], self._interacting_values(changed[0][0], base)))
 
-    def _beside(self, name: str, settings: Mapping[str, str]) -> Configuration:
+    def _interacting_values(self, name: str, settings: Mapping[str, str]) -> Configuration:
         """The values that decide what a setting does."""
         others = [it for it in self._interacting if it != name and it in settings] if name in self._interacting else []
         return tuple((it, settings[it]) for it in others)

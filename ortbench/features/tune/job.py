@@ -26,7 +26,7 @@ from ortbench.core.safe_text import complain
 from ortbench.core.stats import FEW
 from ortbench.core.units import at_most, count
 from ortbench.features.tune.analysis import ALPHA, FINALISTS, GOALS, TOGETHER, Search
-from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried, failed
+from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried, failed_try
 from ortbench.features.tune.plan import INTERACTING, Space, TuneOptions, name_of, space_of
 from ortbench.jobs.publishing import Measured, check_wanted
 from ortbench.jobs.run import measure, observer_for, publish_configurations, saving
@@ -161,16 +161,18 @@ class Tuning:
 def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, ...], wanted: OutputOptions) -> int:
     space = space_of(given, usable_cores() or 1)
     check_wanted(wanted)
-    search = Search(space.names, space.is_idle, space.joined, INTERACTING)
+    search = Search(space.names, space.is_idle, space.joined_settings, INTERACTING)
     first = space.plan(model, FIRST, command)
     check(first)
     if first.target.optimized_model is not None:
         raise BadInput("--optimized-model: every configuration would write it: leave it out", "--optimized-model")
     began = time.monotonic()
     now = Tuning(model, space, command, search, began, began + asked.max_time_s * _PLANNED)
-    stored = _stored(now)
+    stored = _stored_search(now)
     folder = (
-        _resumed(asked.resume, stored, search) if asked.resume else new_folder(wanted.out, run_name([first], "tune"))
+        _resume_search(asked.resume, stored, search)
+        if asked.resume
+        else new_folder(wanted.out, run_name([first], "tune"))
     )
     _save(folder, stored)
     printed.keep_in(folder)
@@ -180,7 +182,7 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
             f"tuning {told} takes {at_most(asked.max_time_s)} at most (--max-time); --resume {folder} goes on if it is interrupted"
         )
     try:
-        done = _searched(now, stored, folder, wanted.quiet)
+        done = _search_best(now, stored, folder, wanted.quiet)
     except KeyboardInterrupt:  # while models were opened
         done = None
     except OrtbenchError:
@@ -195,7 +197,7 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
     return _publish(now, done, stored, folder, wanted)
 
 
-def _searched(now: Tuning, stored: Stored, folder: Path, quiet: bool) -> Measured | None:
+def _search_best(now: Tuning, stored: Stored, folder: Path, quiet: bool) -> Measured | None:
     """The best ones measured, when races have found them; None where one was interrupted."""
     with ExitStack() as stack:
         seen = observer_for(stack, quiet)
@@ -264,7 +266,7 @@ def _race(now: Tuning, configurations: Sequence[Configuration], told: Observer) 
             now.together = len(names) // 2
             continue
         if reason is not None:
-            found.append(failed(of, reason))
+            found.append(failed_try(of, reason))
             continue
         known = {goal: race.elimination.ratio(goal, name, names[0]) for goal in GOALS}
         ratios = {goal: cast(Ratio, it._asdict()) for goal, it in known.items() if it is not None}
@@ -286,7 +288,7 @@ def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
     fitting = int((now.ends - time.monotonic()) * _TO_CHOOSE / (now.open_s + now.least_s))
     if len(chosen) > 2 and fitting > 2:
         made = {name_of(it): it for it in chosen[:fitting]}
-        found = _side_by_side(now, list(made.values()), folder, told, _TO_CHOOSE)
+        found = _measure_in_turns(now, list(made.values()), folder, told, _TO_CHOOSE)
         now.compared = list(made)
         better = dict.fromkeys(it.number for it in bests(found.results, found.names) if it.number)
         if found.interrupted or not better:
@@ -295,10 +297,10 @@ def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
             if path.name not in (TUNE_FILE, printed.FILE_NAME):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         chosen = [FIRST, *(made[found.names[number]] for number in better)]
-    return _side_by_side(now, chosen if fitting > 2 else chosen[:2], folder, told)
+    return _measure_in_turns(now, chosen if fitting > 2 else chosen[:2], folder, told)
 
 
-def _side_by_side(
+def _measure_in_turns(
     now: Tuning, chosen: Sequence[Configuration], folder: Path, told: Observer, part: float = 1.0
 ) -> Measured:
     """Configurations in turns and for no longer than a part of the time that is left, with memory where that leaves time for it: in
@@ -317,7 +319,7 @@ def _side_by_side(
 # The folder
 
 
-def _stored(now: Tuning) -> Stored:
+def _stored_search(now: Tuning) -> Stored:
     flags = {it.flag for it in options_of(*PLAN)}
     return Stored(
         tool=__version__,
@@ -336,7 +338,7 @@ def _save(folder: Path, stored: Stored) -> None:
     write_or_note(folder / TUNE_FILE, text(stored))
 
 
-def _resumed(folder: Path, stored: Stored, search: Search) -> Path:
+def _resume_search(folder: Path, stored: Stored, search: Search) -> Path:
     """The folder of an interrupted search, whose races the search is told; `BadInput` where it is none of these settings."""
     from ortbench.model import file_reading
 
@@ -389,15 +391,17 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
     from ortbench.features.tune.report import left_out
     from ortbench.plan.next_command import session_lines
 
-    for it in bests(done.results, done.names):
-        name = None if it.number is None else done.names[it.number]
-        python, cpp = ([], []) if it.number is None else session_lines(done.results[it.number].target)
-        stored["best"].append(Said(goal=it.what, configuration=name, text=sentence(it.fact), python=python, cpp=cpp))
-        stored.setdefault("findings", []).append(record(it.fact))
+    for best in bests(done.results, done.names):
+        name = None if best.number is None else done.names[best.number]
+        python, cpp = ([], []) if best.number is None else session_lines(done.results[best.number].target)
+        stored["best"].append(
+            Said(goal=best.what, configuration=name, text=sentence(best.fact), python=python, cpp=cpp)
+        )
+        stored.setdefault("findings", []).append(record(best.fact))
     lacking = _not_done(now, done)
     stored.setdefault("findings", []).extend(map(record, lacking))
     _save(folder, stored)
-    others = [it for it in now.search.tried if name_of(it) not in done.names]
+    others = [it for it in now.search.tried_configurations if name_of(it) not in done.names]
     finalists = now.search.finalists()
     why = {name_of(it): f"time for {len(now.compared or done.names)} only" for it in finalists}
     why |= dict.fromkeys(now.compared, "measured longer, no better")

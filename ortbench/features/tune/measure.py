@@ -49,7 +49,7 @@ class Race:
         self.elimination = Elimination([*names.values()], GOALS, self._alpha)
         self._ends = min(self._ends, self.opened + _LONGER * len(series) * plan.loop.duration_s)
         for number, mode in series:
-            driver.progress.estimates.named(driver.name_row(number, mode))
+            driver.progress.estimates.series(driver.name_row(number, mode))
         driver.progress.begin("measure", "measuring")
 
         def drop(schedule: Schedule[Series]) -> None:

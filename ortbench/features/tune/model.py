@@ -33,6 +33,6 @@ def configuration(tried: Tried) -> Configuration:
     return tuple((name, value) for name, value in tried["settings"])
 
 
-def failed(of: Configuration, why: BaseException | str) -> Tried:
+def failed_try(of: Configuration, why: BaseException | str) -> Tried:
     """What a race has of a configuration that could not be measured."""
     return Tried(settings=[list(it) for it in of], ratios={}, left=[], memory=None, failed=one_line(why))

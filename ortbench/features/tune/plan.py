@@ -16,13 +16,13 @@ from ortbench.plan.plan import NO_SPIN, Plan
 from ortbench.plan.plan_builder import modes_to_measure, plan_of
 from ortbench.plan.target import PARALLEL, Target
 
-THREADS, SPINNING, EXECUTION, ARENA, PATTERN, LEVEL = (
+THREADS, SPINNING, EXECUTION, ARENA, PATTERN, OPTIMIZATION = (
     "intra-op-threads", "spinning", "execution-mode", "cpu-mem-arena", "mem-pattern", "opt-level"
 )  # fmt: skip
 INTERACTING = (THREADS, SPINNING, EXECUTION)  # what each does depends on the others
 _INTER = "inter-op-threads"
 _CONFIG = "session-config"
-_LEVELS = ("disable", "extended", "basic")  # what differs most comes first
+_OPTIMIZATIONS = ("disable", "extended", "basic")  # what differs most comes first
 _NO_SPINNING = "no spinning"
 _SPINS_BETWEEN = "session.inter_op.allow_spinning"  # says nothing where operators run one after the other
 _SPINS = (NO_SPIN, {"session.force_spinning_stop": "1"})
@@ -71,7 +71,7 @@ class Space:
             return not parallel and options.get(THREADS, self.cores) == 1
         return name == PATTERN and parallel
 
-    def joined(self, name: str, value: str) -> dict[str, str]:
+    def joined_settings(self, name: str, value: str) -> dict[str, str]:
         """Parallel execution is also tried with so many threads in each operator as leave a core for every thread."""
         if name != EXECUTION:
             return {}
@@ -88,20 +88,20 @@ def space_of(given: RawOptions, cores: int) -> Space:
         raise BadInput("--mode: one mode is tuned at a time, name one", "--mode")
     values: dict[str, dict[str, RawOptions]] = {
         THREADS: {f"{THREADS}={it}": {THREADS: it} for it in _counts(cores)},
-        SPINNING: {_said(it): {_CONFIG: it} for it in _SPINS} if cores > 1 else {},
+        SPINNING: {_describe_entries(it): {_CONFIG: it} for it in _SPINS} if cores > 1 else {},
         EXECUTION: {f"{PARALLEL} {_INTER}={it}": {EXECUTION: PARALLEL, _INTER: it} for it in _counts(cores) if it > 1},
         ARENA: {f"no {ARENA}": {ARENA: False}},
         PATTERN: {f"no {PATTERN}": {PATTERN: False}},
-        LEVEL: {f"{LEVEL}={it}": {LEVEL: it} for it in _LEVELS},
+        OPTIMIZATION: {f"{OPTIMIZATION}={it}": {OPTIMIZATION: it} for it in _OPTIMIZATIONS},
     }
     if _INTER in given:
         values.pop(EXECUTION)
     if {*given.get(_CONFIG, {})} & {key for it in _SPINS for key in it}:
         values.pop(SPINNING)
-    for it in options_of(Target):
-        if it.flag in given:
-            values.pop(it.flag, None)
-            values |= _listed(it, given[it.flag], fixed)
+    for known in options_of(Target):
+        if known.flag in given:
+            values.pop(known.flag, None)
+            values |= _listed_settings(known, given[known.flag], fixed)
     found = {name: of_it for name, of_it in values.items() if of_it}
     if not found:
         raise BadInput(
@@ -115,21 +115,21 @@ def _counts(cores: int) -> list[int]:
     return sorted({1 << bit for bit in range(cores.bit_length())} | {cores})
 
 
-def _said(entries: Mapping[str, str]) -> str:
+def _describe_entries(entries: Mapping[str, str]) -> str:
     return _NO_SPINNING if entries == NO_SPIN else " ".join(f"{key}={value}" for key, value in entries.items())
 
 
-def _listed(it: Option, value: Any, fixed: dict[str, Any]) -> dict[str, dict[str, RawOptions]]:
+def _listed_settings(option: Option, value: Any, fixed: dict[str, Any]) -> dict[str, dict[str, RawOptions]]:
     """The settings that a given option makes of its lists; `fixed` is left with the first value of each."""
     if isinstance(value, Several):
-        fixed[it.flag] = value[0]
-        return {it.flag: {f"{it.flag}={one}": {it.flag: one} for one in value[1:]}}
+        fixed[option.flag] = value[0]
+        return {option.flag: {f"{option.flag}={one}": {option.flag: one} for one in value[1:]}}
     found: dict[str, dict[str, RawOptions]] = {}
     if isinstance(value, Mapping):
-        fixed[it.flag] = {key: one[0] if isinstance(one, Several) else one for key, one in value.items()}
+        fixed[option.flag] = {key: one[0] if isinstance(one, Several) else one for key, one in value.items()}
         for key, several in value.items():
             if isinstance(several, Several):
-                found[key] = {f"{key}={one}": {it.flag: {key: one}} for one in several[1:]}
+                found[key] = {f"{key}={one}": {option.flag: {key: one}} for one in several[1:]}
     return found
 
 

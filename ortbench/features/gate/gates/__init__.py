@@ -54,7 +54,7 @@ def verdict_on(low: float | None, high: float | None, limit: float, *, at_most: 
 class Stream:
     """Blocks of one metric of one mode of one configuration, each reduced to one statistic."""
 
-    side: int
+    configuration: int
     mode: str
     phase: str
     stat: str
@@ -102,7 +102,7 @@ class RatioTest:
         return check
 
     @property
-    def bound(self) -> str:
+    def bound_text(self) -> str:
         return f"must be {'at most' if self.at_most else 'at least'} {self.limit:.4g}"
 
     def unclear(self, *facts: Fact) -> Check:
@@ -157,7 +157,7 @@ def fewest_samples(percentile: str) -> int:
 def _regression(mode: str, metric: MetricName, limit: float, whole: str) -> RatioTest:
     figure = Figure(whole if metric.metric == LATENCY else metric.metric, metric.statistic)
     name, phase = check_name(Key(mode, (), figure)), timed_phase(mode, metric.metric, whole)
-    over, under = (Stream(side, mode, phase, metric.statistic) for side in (CANDIDATE, BASELINE))
+    over, under = (Stream(configuration, mode, phase, metric.statistic) for configuration in (CANDIDATE, BASELINE))
     return RatioTest(name, over, under, limit, True, f"{name}, candidate to baseline", metric=figure.text)
 
 
@@ -205,7 +205,7 @@ class SequentialTests:
     def __init__(self, ratio_tests: Sequence[RatioTest]) -> None:
         self.ratio_tests = list(ratio_tests)
         self._alpha = ALPHA / max(1, len(self.ratio_tests))
-        self.takes = fewest(self._alpha)
+        self.needed_rounds = fewest(self._alpha)
         streams = {stream for ratio_test in ratio_tests for stream in (ratio_test.over, ratio_test.under)}
         self._values: dict[Stream, dict[int, float]] = {stream: {} for stream in streams}
         self._samples: dict[Stream, dict[int, Sequence[float]]] = {stream: {} for stream in streams}
@@ -213,10 +213,10 @@ class SequentialTests:
         self._decided: dict[RatioTest, Check] = {}
         self._timed: dict[str, set[str]] = {}
 
-    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
+    def add(self, configuration: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
         self._timed.setdefault(mode, set()).add(phase)
         for stream, values in self._values.items():
-            if (stream.side, stream.mode, stream.phase) == (side, mode, phase):
+            if (stream.configuration, stream.mode, stream.phase) == (configuration, mode, phase):
                 values[round] = STATISTICS[stream.stat](samples)
                 self._samples[stream][round] = samples
                 for ratio_test, ratios in self._ratios.items():  # those that the block completes
@@ -247,10 +247,8 @@ class SequentialTests:
 
     def needs_more(self, mode: str) -> bool:
         """Whether an undecided ratio test needs a mode, after whole rounds: a phase that is in none of them is never timed."""
-        needing = (
-            it for it in self.ratio_tests for at in (it.over, it.under) if at.mode == mode and self._is_timed(at)
-        )
-        return self.is_open(needing)
+        streams = ((test, stream) for test in self.ratio_tests for stream in (test.over, test.under))
+        return self.is_open(test for test, stream in streams if stream.mode == mode and self._is_timed(stream))
 
     def is_open(self, ratio_tests: Iterable[RatioTest]) -> bool:
         return any(self.check(it).verdict == UNCLEAR for it in ratio_tests)
@@ -263,7 +261,7 @@ class SequentialTests:
 def _short(ratio_test: RatioTest, found: MedianRatio) -> str:
     low, high = found.low, found.high
     ends = "" if low is None or high is None else f" ({units.ratio(low, 3)}–{units.ratio(high, 3)})"
-    return f"ratio {units.ratio(found.ratio, 3)}{ends}, {ratio_test.bound}"
+    return f"ratio {units.ratio(found.ratio, 3)}{ends}, {ratio_test.bound_text}"
 
 
 def _quotient(ratio_test: RatioTest, over: float, under: float) -> float:
@@ -271,9 +269,9 @@ def _quotient(ratio_test: RatioTest, over: float, under: float) -> float:
     return max(over, least) / max(under, least)
 
 
-def add_cases(sequential: SequentialTests, side: int, cases: Sequence[Case]) -> None:
+def add_cases(sequential: SequentialTests, configuration: int, cases: Sequence[Case]) -> None:
     for case in cases:
         for phase in case.blocks:
             if case.status == OK:
                 for number, samples in blocks(case, phase):
-                    sequential.add(side, case.mode, phase, number, samples)
+                    sequential.add(configuration, case.mode, phase, number, samples)

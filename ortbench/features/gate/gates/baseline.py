@@ -16,10 +16,10 @@ from ortbench.analysis.series import (
     Selection,
     Series,
     in_common,
-    ordered,
     point_text,
     series,
     sizes_at,
+    sort_keys,
     what_lacks,
 )
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
@@ -112,7 +112,7 @@ def check_lost(result: Result, baseline: Result, limits: Limits) -> list[Check]:
     return list(dict.fromkeys(found))
 
 
-def compared(
+def shared_series(
     metric: MetricName | None, result: Result, baseline: Result, limits: Limits
 ) -> list[tuple[Series, Series]]:
     """The figures that a metric is of (None: those by which the kind is gated) and that both have: the baseline's first."""
@@ -122,22 +122,22 @@ def compared(
     theirs, ours = (series(it, of, only) for it in (baseline, result))
     if metric is not None and metric.best:
         return [*_best(theirs, ours)]
-    both = ordered(theirs.keys() & ours.keys())
+    both = sort_keys(theirs.keys() & ours.keys())
     alike = (key for key in both if sizes_at(result, key.point) == sizes_at(baseline, key.point))
     return [(theirs[key], ours[key]) for key in alike]
 
 
 def _best(theirs: dict[Key, Series], ours: dict[Key, Series]) -> Iterator[tuple[Series, Series]]:
     """Of every mode the point that gets most done, which may be another one in each result."""
-    for mode in dict.fromkeys(key.mode for key in ordered(theirs.keys() | ours.keys())):
-        sides = [[it for key, it in of.items() if key.mode == mode] for of in (theirs, ours)]
-        if all(sides):
-            base, one = (max(of, key=lambda it: it.value) for of in sides)
+    for mode in dict.fromkeys(key.mode for key in sort_keys(theirs.keys() | ours.keys())):
+        found = [[it for key, it in of.items() if key.mode == mode] for of in (theirs, ours)]
+        if all(found):
+            base, one = (max(of, key=lambda it: it.value) for of in found)
             yield base, one
 
 
 def _of_metric(metric: MetricName | None, result: Result, baseline: Result, limits: Limits) -> Iterator[Check]:
-    for base, one in compared(metric, result, baseline, limits):
+    for base, one in shared_series(metric, result, baseline, limits):
         best: tuple[Fact, ...] = ()
         if metric is not None and metric.best:
             values: Values = {"point": point_text(one.key.point), "other": point_text(base.key.point)}
@@ -197,14 +197,14 @@ def _lacking(one: Series, base: Series, values: Values) -> str:
 def _without_memory(metric: MetricName, result: Result, baseline: Result, limits: Limits) -> Iterator[Check]:
     """What there is to say of memory that is not known, or that there is none of."""
     assert limits.max_regression is not None
-    side, most = _MEMORY[metric.metric], 1 + limits.max_regression
+    owner, most = _MEMORY[metric.metric], 1 + limits.max_regression
     wanted = (
-        it
-        for it in result.cases
-        if it.status == OK
-        and metric.mode in (None, it.mode)
-        and metric.matches_point(it.point)
-        and limits.covers(metric.mode or it.mode)
+        case
+        for case in result.cases
+        if case.status == OK
+        and metric.mode in (None, case.mode)
+        and metric.matches_point(case.point)
+        and limits.covers(metric.mode or case.mode)
     )
     pairs = [(one, base) for one in wanted if (base := baseline.case(one.mode, one.point)) is not None]
     if not any(KEY in one.own and KEY in base.own for one, base in pairs):
@@ -214,12 +214,12 @@ def _without_memory(metric: MetricName, result: Result, baseline: Result, limits
         if not unknown:
             continue
         name = check_name(Key(one.mode, tuple(one.point.items()), Figure(metric.metric, metric.statistic)))
-        is_none = side == DEVICE and computes_on_host(one) and computes_on_host(base)
+        is_none = owner == DEVICE and computes_on_host(one) and computes_on_host(base)
         who, case = ("", one) if is_none else unknown[0]
         values: Values = {
             "what": name,
             "configuration": who,
-            "why": why_unknown(case, side),
+            "why": why_unknown(case, owner),
             "limit": f"{most:.4g}",
         }
         fact = Fact("check-memory", "none-either" if is_none else "unknown-of", one.mode, values)
@@ -250,7 +250,7 @@ class Gate:
     def __init__(self, limits: Limits, regressions: Sequence[RatioTest], own: Sequence[RatioTest] = ()) -> None:
         self._limits, self._regressions, self._own = limits, regressions, own
         self._sequential = SequentialTests([*regressions, *own])
-        self.takes = self._sequential.takes
+        self.needed_rounds = self._sequential.needed_rounds
 
     def so_far(self) -> list[tuple[str, str]]:
         """What is known of each ratio test by now: its name, and the ratio with its interval and limit."""
@@ -271,13 +271,15 @@ class LiveGate(Gate):
         regressions = regression_tests(limits, modes, work) if has_baseline else []
         super().__init__(limits, regressions, own_ratio_tests(limits, work))
 
-    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[float], place: object = None) -> None:
-        self._sequential.add(side, mode, phase, round, samples)
+    def add(
+        self, configuration: int, mode: str, phase: str, round: int, samples: Sequence[float], point: object = None
+    ) -> None:
+        self._sequential.add(configuration, mode, phase, round, samples)
 
-    def needs_more(self, mode: str, place: object = None, rounds: int = 0) -> bool:
+    def needs_more(self, mode: str, point: object = None, rounds: int = 0) -> bool:
         return self._sequential.needs_more(mode)
 
-    def least_runs(self, mode: str, place: tuple[str, float]) -> int:
+    def least_runs(self, mode: str, point: tuple[str, float]) -> int:
         return 1
 
     @staticmethod
@@ -286,8 +288,8 @@ class LiveGate(Gate):
         one can be measured in no mode."""
         for number, result in enumerate(results):
             if all(case.status == UNSUPPORTED for case in result.cases):
-                side = "baseline" if number else "candidate"
-                raise BenchmarkFailed(f"the {side} cannot be measured: {result.cases[0].reason}")
+                configuration = "baseline" if number else "candidate"
+                raise BenchmarkFailed(f"the {configuration} cannot be measured: {result.cases[0].reason}")
         takes = [
             {it["name"]: (it["type"], it.get("tensors", it["shape"])) for it in result.model["inputs"]}
             for result in results
@@ -295,8 +297,8 @@ class LiveGate(Gate):
         for result, other in zip(results[1:], takes[1:], strict=True):
             if other != takes[0] and result.model["sha256"] != results[0].model["sha256"]:
                 pair = [
-                    ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in it.items())
-                    for it in (takes[0], other)
+                    ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in inputs.items())
+                    for inputs in (takes[0], other)
                 ]
                 of_stages = kind_of(results[0].kind).of_stages
                 set_by = "the chains' files set" if of_stages else "--shape, --dim and --sequence-tensors set"
@@ -314,21 +316,21 @@ class LiveGate(Gate):
         never = {it: why for it in measured if (why := _why_not_timed(results, it)) is not None}
         compared = [it for it in measured if it not in never]
         checks += [
-            with_remedy(self._sequential.check(ratio_test), candidate, self._sequential.takes)
+            with_remedy(self._sequential.check(ratio_test), candidate, self._sequential.needed_rounds)
             for ratio_test in compared
         ]
         if compared:  # what was asked for is not passed over in silence
             untold = {it: why for it, why in never.items() if it.over.phase == ENQUEUE}
             checks += [
-                it.unclear(Fact("check-ratio", why, it.mode, {"what": it.what, "phase": ENQUEUE}))
-                for it, why in untold.items()
+                test.unclear(Fact("check-ratio", why, test.mode, {"what": test.what, "phase": ENQUEUE}))
+                for test, why in untold.items()
             ]
         has_failed = any(case.status == MODE_FAILED for result in results for case in result.cases)
         if self._regressions and not compared and not checks and not has_failed:
             reasons = [f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason]
             reasons += [
-                phrase(Fact("check-ratio", why, "", {"what": it.over.mode, "phase": it.over.phase}))
-                for it, why in never.items()
+                phrase(Fact("check-ratio", why, "", {"what": test.over.mode, "phase": test.over.phase}))
+                for test, why in never.items()
             ]
             raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
         for baseline in baselines:

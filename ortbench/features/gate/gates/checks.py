@@ -11,7 +11,7 @@ from typing import Any
 
 from ortbench.analysis.items import failures_of, point_as_result
 from ortbench.analysis.noise import more_rounds
-from ortbench.analysis.outputs import doubt, told_of, worst
+from ortbench.analysis.outputs import doubt, reference_of, worst
 from ortbench.analysis.resource_usage import DEVICE, KEY, computes_on_host, figure, why_unknown
 from ortbench.analysis.speedups import HANDED_ON, handing_on
 from ortbench.core.eps import CPU_EP
@@ -82,9 +82,10 @@ def refuse_unchecked(kind: str, given: RawOptions) -> None:
 def refuse_others(command: str, given: RawOptions) -> None:
     """Refuse (`BadInput`) options that are not for what a command measures; a gate has its own duration."""
     names = []
-    for it in (*options_of(*PLAN), *(it for it in options_for("gate") if it.panel == LOOP)):
-        for one in (it, baseline_option(it)):
-            if one.flag in given and not it.is_taken_by(command) and it.flag != "duration":
+    of_gate = [it for it in options_for("gate") if it.panel == LOOP]
+    for option in (*options_of(*PLAN), *of_gate):
+        for one in (option, baseline_option(option)):
+            if one.flag in given and not option.is_taken_by(command) and option.flag != "duration":
                 names.append(one.name)
     for kind, flags in flags_of_kinds().items():
         names += [f"--{flag}" for flag in flags & given.keys() if kind != command]
@@ -135,29 +136,29 @@ def _check_nodes(result: Result, most: int) -> Check:
 
 
 def _check_memory(result: Result, limits: Limits) -> Iterator[Check]:
-    for side, most in limits.most_memory.items():
+    for owner, most in limits.most_memory.items():
         if most is None:
             continue
         cases = [case for case in result.cases if case.status == OK and limits.covers(case.mode)]
         if not any(KEY in case.own for case in cases):
-            option = f"--max-{side}-memory"
+            option = f"--max-{owner}-memory"
             raise BadInput(f"{option}: the result has no memory; measure it with --measure-memory", option)
-        yield from (_memory(case, side, most) for case in cases if KEY in case.own or not case.point)
+        yield from (_memory(case, owner, most) for case in cases if KEY in case.own or not case.point)
 
 
-def _memory(case: Case, side: str, most: int) -> Check:
-    name = name_at(f"{case.mode} {side} memory", tuple(case.point.items()))
-    found = figure(case, side)
+def _memory(case: Case, owner: str, most: int) -> Check:
+    name = name_at(f"{case.mode} {owner} memory", tuple(case.point.items()))
+    found = figure(case, owner)
     values: Values = {"what": name, "most": bytes_of(most)}
-    if side == DEVICE and computes_on_host(case):
+    if owner == DEVICE and computes_on_host(case):
         said, verdict = "none", PASSED
     elif found is None:
         said, verdict = "unknown", UNCLEAR
     else:
         said, verdict = "known", PASSED if found <= most else FAILED
-    values |= {"why": why_unknown(case, side)} if found is None or said == "none" else {"memory": bytes_of(found)}
+    values |= {"why": why_unknown(case, owner)} if found is None or said == "none" else {"memory": bytes_of(found)}
     fact = Fact("check-memory", said, case.mode, values)
-    return check_by(name, verdict, fact, metric=_METRIC[side], mode=case.mode, point=case.point)
+    return check_by(name, verdict, fact, metric=_METRIC[owner], mode=case.mode, point=case.point)
 
 
 # Modes compared with each other
@@ -192,7 +193,7 @@ def check_ratio_test(result: Result, sequential: SequentialTests, ratio_test: Ra
         if case.status != OK:
             return ratio_test.unclear().with_fact(status_fact(case, f"{ratio_test.what}: {mode}"), verdict=FAILED)
     check = sequential.check(ratio_test)
-    return with_remedy(_as_share(check) if is_share else check, result, sequential.takes)
+    return with_remedy(_as_share(check) if is_share else check, result, sequential.needed_rounds)
 
 
 def with_remedy(check: Check, result: Result, takes: int) -> Check:
@@ -239,18 +240,18 @@ def check_outputs(result: Result, limits: Limits) -> Iterator[Check]:
 
 def _check_output(key: str, limit: float, result: Result) -> Check:
     assert result.outputs is not None
-    it = metric(key)
+    limited = metric(key)
     found = worst([one for compared in result.outputs for one in compared["distances"]]).get(key.partition(".")[2])
-    at_most = it.better == "lower"
-    values: Values = {"metric": key, "limit": it.unit.text(limit)}
+    at_most = limited.better == "lower"
+    values: Values = {"metric": key, "limit": limited.unit.text(limit)}
     if found is None or found == -math.inf:
         differing = next((one for one in result.outputs if one["differs"]), None)
         if differing is not None:
-            values |= {"against": told_of(differing), "why": str(differing["differs"])}
+            values |= {"against": reference_of(differing), "why": str(differing["differs"])}
         fact = Fact("check-output", "missing" if differing is None else "differs", "", values)
         return check_by(key, FAILED if found is not None else UNCLEAR, fact, metric=key)
     passed = found <= limit if at_most else found >= limit
-    values["value"] = it.unit.text(found) if math.isfinite(found) else ""
+    values["value"] = limited.unit.text(found) if math.isfinite(found) else ""
     fact = Fact("check-output", "not-moved" if found == math.inf else "at-most" if at_most else "at-least", "", values)
     return check_by(key, PASSED if passed else FAILED, fact, metric=key)
 
@@ -261,8 +262,10 @@ def without_doubtful(checks: Sequence[Check], *results: Result) -> list[Check]:
         return [*checks]
     untold: dict[str, Any] = {"verdict": UNCLEAR, **dict.fromkeys(("ratio", "low", "high", "rounds", "doubt"))}
     return [
-        it if it.limit is None else it.with_fact(Fact("check-doubt", "outputs", "", {"what": it.name}), **untold)
-        for it in checks
+        check
+        if check.limit is None
+        else check.with_fact(Fact("check-doubt", "outputs", "", {"what": check.name}), **untold)
+        for check in checks
     ]
 
 
@@ -294,12 +297,12 @@ class Verdict:
         return [*map(phrase, self.differences)]
 
     @property
-    def failed(self) -> list[str]:
+    def failed_cases(self) -> list[str]:
         """The cases that failed, which no verdict can be built on: one sentence for sides that failed alike."""
-        sides: dict[str, list[str]] = {}
+        configurations: dict[str, list[str]] = {}
         for name, failure in self.failures:
-            sides.setdefault(failure, []).append(name)
-        return [f"{' and '.join(names)}: {failure}" for failure, names in sides.items()]
+            configurations.setdefault(failure, []).append(name)
+        return [f"{' and '.join(names)}: {failure}" for failure, names in configurations.items()]
 
     @property
     def failures(self) -> list[tuple[str, str]]:
@@ -310,7 +313,7 @@ class Verdict:
     @property
     def word(self) -> str:
         """``passed``, ``failed``, ``cannot tell`` or ``benchmark failed``."""
-        return "benchmark failed" if self.failed else overall(self.checks)
+        return "benchmark failed" if self.failed_cases else overall(self.checks)
 
     @property
     def fact(self) -> Fact:
@@ -318,7 +321,7 @@ class Verdict:
         kind, has_baseline = kind_of(self.results[0].kind), bool(self.results[1:])
         return gate_fact(
             overall(self.checks),
-            is_broken=bool(self.failed),
+            is_broken=bool(self.failed_cases),
             # What has no interval is not noisy: its check says what it lacks.
             is_lacking=all(check.low is None for check in self.checks if check.verdict == UNCLEAR),
             not_confirmed=self.not_confirmed,
@@ -332,7 +335,7 @@ class Verdict:
     @property
     def code(self) -> int:
         """The exit code; a case that failed outweighs every check."""
-        return BENCHMARK_FAILED if self.failed else CODES[overall(self.checks)]
+        return BENCHMARK_FAILED if self.failed_cases else CODES[overall(self.checks)]
 
 
 def overall(checks: Sequence[Check]) -> str:
@@ -353,7 +356,7 @@ def verdict_json(verdict: Verdict) -> str:
         "verdict": verdict.word,
         "exit_code": verdict.code,
         "checks": [asdict(it) for it in verdict.checks],
-        "not_measured": verdict.failed,
+        "not_measured": verdict.failed_cases,
         "remarks": verdict.remarks,
         "findings": [record(it) for it in facts_of(verdict)],
     }
@@ -372,17 +375,18 @@ def verdict_json(verdict: Verdict) -> str:
 # the same.
 
 
-def confirmed(
+def confirm_checks(
     checks: Sequence[Check], regressions: Collection[str], again: Sequence[Check], why_not: str | None = None
 ) -> list[Check]:
     """The checks of a gate after it was held once more, or `why_not`: of `regressions` that did not show again nothing is told."""
     others = {check.name: check for check in again}
     return [
-        _confirmed(check, others.get(check.name), why_not) if check.name in regressions else check for check in checks
+        _confirm_check(check, others.get(check.name), why_not) if check.name in regressions else check
+        for check in checks
     ]
 
 
-def _confirmed(check: Check, again: Check | None, why_not: str | None) -> Check:
+def _confirm_check(check: Check, again: Check | None, why_not: str | None) -> Check:
     values: Values = {"why": why_not or ""}
     if again is None or (again.ratio is None and again.verdict != FAILED):
         said = "broken" if why_not else "missing"

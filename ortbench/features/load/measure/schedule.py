@@ -100,7 +100,7 @@ def forecast_of(plans: Sequence[Plan], test: SequentialTest | None = None) -> Fo
     def point_s(point: LoadPoint, run_s: float) -> float:
         if test:
             block_s = max(due.tested_block_s(point, test.least_runs(it, point), run_s) for it in plans[0].modes)
-            return max(test.takes, math.ceil(longest_s / block_s)) * (block_s + beside_s)
+            return max(test.needed_rounds, math.ceil(longest_s / block_s)) * (block_s + beside_s)
         # Clients that have the device one after the other take as long together as one alone.
         least_s, times = (0.0, 1) if point.kind == RATE else (_FEWEST_ROUNDS * LEAST_RUNS * point.value * run_s, rounds)
         return max(longest_s, least_s) + times * beside_s
@@ -144,27 +144,27 @@ class LoadSchedule:
         if load.rate == AUTO:  # a try of too high a rate takes no longer than the search has time for
             self._patience_s = 0.0
         self._to_come_s = 0.0
-        self.stopped: Stopped | None = None
+        self.end_reason: Stopped | None = None
         self._points = [*self._usable_points()]
         if self._test is not None and not self._points:
-            self.stopped = {"reason": "nothing_left", "per": "load point"}
+            self.end_reason = {"reason": "nothing_left", "per": "load point"}
             return
         driver.progress.forecast.begin("measure")
         self._split_into_processes()
         for number in range(len(self._configurations)):
             for point in self._points:
                 name, unit = row_of(point.mode, point.load_point)
-                driver.progress.estimates.named(driver.name_row(number, name), unit)
+                driver.progress.estimates.series(driver.name_row(number, name), unit)
         self._blocks = self._in_turns(self._turns_in_order() if self._test is None else self._in_rounds(self._test))
 
     # What the driver asks
 
     def next_block(self) -> Block[Series] | None:
         block = next(self._blocks, None)
-        if block is None and self.stopped is None:
+        if block is None and self.end_reason is None:
             test = self._driver.test
             is_decided = test is not None and not any(self._is_wanted(it, test) for it in self._points)
-            self.stopped = {"reason": "verdict"} if is_decided else {"reason": "completed", "per": "load point"}
+            self.end_reason = {"reason": "verdict"} if is_decided else {"reason": "completed", "per": "load point"}
         return block
 
     def add(self, block: Block[Series], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
@@ -400,7 +400,7 @@ class LoadSchedule:
 
     def _time_s(self, point: Point, test: SequentialTest) -> float:
         """About how long the rounds of a load point take that are still to come, if it is not decided before."""
-        most = max(test.takes, math.ceil(self._lasts_s(point) / point.block_s))
+        most = max(test.needed_rounds, math.ceil(self._lasts_s(point) / point.block_s))
         return max(0, most - point.rounds) * point.block_s * len(self._configurations) * len(self._shapes)
 
     @staticmethod
@@ -411,7 +411,7 @@ class LoadSchedule:
         return self._level_s if point.is_open else self._closed_s
 
     def _goes_on(self, point: Point, test: SequentialTest, share: float = 1.0) -> bool:
-        is_time = point.rounds < test.takes or point.rounds * point.block_s < self._lasts_s(point) * share
+        is_time = point.rounds < test.needed_rounds or point.rounds * point.block_s < self._lasts_s(point) * share
         return self._is_usable(point) and is_time and self._is_wanted(point, test)
 
     def _tell_to_come(self, seconds: float) -> None:

@@ -12,7 +12,7 @@ from hashlib import sha256
 from markupsafe import Markup
 
 from ortbench.analysis.advice import Finding
-from ortbench.analysis.outputs import called
+from ortbench.analysis.outputs import mark_doubtful
 from ortbench.core import __version__
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
@@ -154,7 +154,7 @@ def _title(results: Sequence[Result], names: Sequence[str]) -> str:
 def _part(result: Result, report: Report, name: str, number: int) -> Part:
     interrupted = result.stopped is not None and result.stopped["reason"] == "interrupted"
     return Part(
-        name=called(result, name),
+        name=mark_doubtful(result, name),
         about=result.model["path"],
         anchor=f"result-{number}",
         headline=headline(result),

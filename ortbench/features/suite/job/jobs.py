@@ -188,7 +188,7 @@ class _Maker:
             limits = limits_of(own, "baseline" in given, modes_to_compare(given))
             limits = limits if slo is None else replace(limits, slo={slo.statistic: slo.limit_ns})
             own_ratio_tests(limits)
-            found = shapes_of(case.model, given, self._command, limits.needed())
+            found = shapes_of(case.model, given, self._command, limits.needed_modes())
             shapes = [replace(it, plan=with_memory(replace(it.plan, name=case.id), limits.of_memory)) for it in found]
         with self._blaming((*case.where, "model")):
             check_shapes(shapes)
@@ -214,7 +214,7 @@ class _Maker:
             raise self._file.mistake(self._key_of(flag), f"a {kind} is compared with an earlier suite: {instead}")
 
     def _plan(self, limits: Limits) -> Plan:
-        case, needed = self._case, limits.needed()
+        case, needed = self._case, limits.needed_modes()
         if self._kind == LOAD:
             from ortbench.features.load.plan import load_of
 

@@ -21,10 +21,10 @@ from ortbench.analysis.speedups import (
     NOISY,
     UNKNOWN,
     claim_of,
-    compared,
+    compared_modes,
     fastest,
+    keeps_on_host,
     may_be_faster,
-    stays_in_place,
 )
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION, BadInput
 from ortbench.core.features import part_of
@@ -195,7 +195,7 @@ def _of_times(result: Result) -> Figures:
         "resident_ns": None if resident is None else medians[resident],
         "resident_speedup": there.speedup.value if there is not None and there.speedup else None,
         "resident_faster": resident_faster,
-        "in_place": resident is not None and stays_in_place(result),
+        "in_place": resident is not None and keeps_on_host(result),
         "items": result.items,
         "item_bytes": item_bytes(result),
         "item_throughput_per_s": found.value(ITEM_THROUGHPUT),
@@ -214,7 +214,7 @@ def _faster(result: Result, modes: Sequence[str], on_device: bool | None) -> tup
     best = fastest(result, on_device)
     if best is not None and best.claim == FASTER:
         return best.mode, FASTER
-    cases = compared(result, on_device)
+    cases = compared_modes(result, on_device)
     is_none = all(claim_of(it) not in (UNKNOWN, NOISY) and not may_be_faster(it.speedup) for it in cases)
     return CPU if CPU in modes else modes[0], None if not cases else NONE if is_none else UNCLEAR
 

@@ -160,11 +160,11 @@ def _measure(job: Job, folder: Path, quiet: bool) -> Verdict | None:
 def _conclusions(verdict: Verdict) -> dict[str, Any]:
     outcome = MEASURED if verdict.word == PASSED and not verdict.checks else verdict.word
     found = {"outcome": outcome, "exit_code": verdict.code, "reason": None, "checks": [*verdict.checks]}
-    failed = verdict.failed if len(verdict.results) > 1 else [failure for _, failure in verdict.failures]
+    failed = verdict.failed_cases if len(verdict.results) > 1 else [failure for _, failure in verdict.failures]
     reasons = failed or [check.text for check in verdict.checks if check.verdict != PASSED]
     if reasons:
         found["reason"] = "; ".join([*reasons, *(verdict.why.text.splitlines() if verdict.why else [])])
-    if not any(case.status == OK for case in verdict.results[0].cases) and not verdict.failed:
+    if not any(case.status == OK for case in verdict.results[0].cases) and not verdict.failed_cases:
         reason = nothing_measured(verdict.results[0])
         found.update(outcome=BROKEN, exit_code=BENCHMARK_FAILED, reason=reason)
     return {**found, **figures(verdict.results[0])}
