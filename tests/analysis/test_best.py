@@ -7,15 +7,14 @@ from collections.abc import Sequence
 import pytest
 
 from ortbench.analysis.comparison import rows, word
-from ortbench.facts.comparison import best_of_models, bests, ep_facts, lacking_facts, setting_facts
-from ortbench.facts.sentences import phrase, sentence
-from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT
+from ortbench.facts.comparison import best_of_models, bests, ep_facts, lacking_facts
+from ortbench.facts.sentences import sentence
+from ortbench.model.modes import CPU, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
 from ortbench.plan.next_command import session_lines
 from ortbench.report.comparison import ratio_cells
-from tests.expect import there
-from tests.results import US, measured, noise_of, result_of, steady
+from tests.results import US, measured, result_of, steady
 
 NAMES = ["default", "one", "two"]
 
@@ -73,36 +72,6 @@ def test_of_what_is_as_good_as_the_best_that_is_named_which_sets_least() -> None
     assert [it.number for it in bests(results, NAMES)] == [1]
 
 
-def test_on_a_busy_machine_the_table_and_the_sentence_say_the_same() -> None:
-    for medians, word_, text in [
-        ((STEADY, [112] * 12), "cannot tell", "The machine was too busy to tell whether one has a lower latency than default with cpu-tensors."),
-        (([112] * 12, STEADY), "cannot tell", "The machine was too busy to tell whether one has a lower latency than default with cpu-tensors."),
-        ((STEADY, [900] * 12), "slower", "default has the lowest latency with cpu-tensors, 100 µs: one takes 9.00× as much."),
-    ]:  # fmt: skip
-        results = configurations(*medians)
-        for result in results:
-            result.noise = noise_of(2, 1.2, [0.5] * 12, threads=2)
-        (row,) = (it for it in rows(results) if it.key.figure.metric == "latency")
-        ratio = there(row.since_first[1])
-        assert (word(ratio, 0.02), said(results)[:1]) == (word_, [text])
-
-
-def test_what_others_take_besides_the_cpu_may_have_made_parts_and_cpu_time_differ() -> None:
-    """Each mode's latency is what is judged; of its parts, and of CPU time, only what noise surely has not made."""
-    for by, busy, words in [(1.1, True, "cannot tell"), (1.1, False, "slower"), (9, True, "slower")]:
-        results = configurations(STEADY, STEADY)
-        for number, result in enumerate(results):
-            of = round(40 * (by if number else 1))
-            result.cases.append(measured("device-tensors", latency=steady([100 * US] * 12), h2d=steady([of * US] * 12)))
-            result.noise = noise_of(2, 1.2, [0.5] * 12, threads=2) if busy else None
-        (row,) = (it for it in rows(results) if it.key.figure.metric == "h2d")
-        assert word(there(row.since_first[1]), 0.02) == words
-
-
-def test_of_too_few_blocks_nothing_is_best_for_the_comparison_says_that_they_are_too_few() -> None:
-    assert bests(configurations([100] * 2, [80] * 2), NAMES) == []
-
-
 def test_costs_are_said_of_one_mode_alone_and_memory_by_what_workers_differ() -> None:
     results = configurations(FAST, STEADY)
     for result, cpu, memory in zip(results, (400, 100), (100e6, 101e6), strict=True):
@@ -129,11 +98,6 @@ def test_costs_are_said_of_one_mode_alone_and_memory_by_what_workers_differ() ->
         said(results)[-1]
         == "one has the lowest host memory with cpu-tensors, 90.0 MB: default takes 1.11× (1.09–1.14) as much."
     )
-
-
-def test_each_mode_has_a_fact_of_its_own() -> None:
-    found = bests(configurations(STEADY, FAST, more=(FAST, STEADY)), NAMES[:2])
-    assert [(it.mode, it.number) for it in found] == [(CPU, 1), (RESIDENT, 0)]
 
 
 def test_nothing_is_best_of_what_did_other_work_or_did_not_take_turns() -> None:
@@ -182,17 +146,6 @@ def test_settings_as_lines_of_code() -> None:
     ]
 
 
-def test_what_to_paste_says_where() -> None:
-    results = configurations(STEADY, FAST)
-    results[1].target["intra_op_threads"] = 1
-    results[1].target["cpu_mem_arena"] = False
-    assert [phrase(it) for it in setting_facts(results, NAMES, bests(results, NAMES))] == [
-        "To set one, best for latency with these inputs, on ortbench's command line: --intra-op-threads 1 --no-cpu-mem-arena",
-        "The same in Python (options: onnxruntime.SessionOptions): options.intra_op_num_threads = 1; options.enable_cpu_mem_arena = False",
-        "The same in C++ (options: Ort::SessionOptions): options.SetIntraOpNumThreads(1); options.DisableCpuMemArena();",
-    ]
-
-
 def on_eps(*medians: Sequence[int], path: str = "m.onnx", resident: int = 50) -> list[Result]:
     """Results of runs one after the other on EPs of their own, by the medians of the blocks of `cpu-tensors`, µs."""
     found = configurations(*medians, also=[[resident] * 12] * len(medians))
@@ -222,17 +175,6 @@ def test_which_ep_is_faster(medians: Sequence[Sequence[int]], sentences: list[st
     assert [sentence(it) for it in ep_facts(on_eps(*medians))] == sentences
 
 
-def test_an_ep_has_no_lead_by_a_mode_whose_copies_are_not_timed() -> None:
-    """In `host-accessible` the host writes and reads in bound tensors: it counts where all EPs have it."""
-    results = on_eps(STEADY, FAST)
-    results[0].cases.append(measured(HOST_ACCESSIBLE, latency=steady([10 * US] * 12)))
-    (found,) = ep_facts(results)
-    assert sentence(found).startswith("m.onnx: B with cpu-tensors is 1.25×")
-    results[1].cases.append(measured(HOST_ACCESSIBLE, latency=steady([20 * US] * 12)))
-    (found,) = ep_facts(results)
-    assert sentence(found) == "m.onnx: A with host-accessible is 2.00× (1.94–2.06) as fast as B with host-accessible."
-
-
 def test_which_ep_is_faster_of_several_models_and_not_of_one_run() -> None:
     results = [*on_eps(STEADY, FAST), *on_eps(FAST, STEADY, path="n.onnx")]
     assert [(it.values["model"], it.values["ep"]) for it in ep_facts(results)] == [("m.onnx", "B"), ("n.onnx", "A")]
@@ -258,12 +200,6 @@ def test_the_table_calls_faster_what_the_sentence_does(slow: int, said: str) -> 
     few = [(["default"], 3), (["one"], 4)]
     lacking = [(it.values["configurations"], it.values["blocks"]) for it in lacking_facts(results, NAMES, found[:1])]
     assert lacking == ([] if said == "faster" else few)
-
-
-def test_noise_of_the_machine_does_not_make_what_is_far_apart() -> None:
-    other = rows(on_eps(STEADY, [4000] * 12))[0].since_first[1]
-    assert other is not None
-    assert word(other._replace(doubted=True), 0.02) == "slower"
 
 
 def test_the_best_of_each_of_several_models() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from ortbench.analysis.comparable import are_alike, changes, mismatches
 from ortbench.analysis.comparison import (
-    RatioEstimate,
     Row,
     in_both,
     rows,
@@ -19,9 +18,7 @@ from ortbench.facts.comparison import alone_facts, ratio_facts, remark_facts
 from ortbench.facts.sentences import phrase, sentence
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import UNSUPPORTED, Case, Result
-from tests.expect import there
 from tests.results import (
-    broken,
     measured,
     result_of,
     serving,
@@ -137,28 +134,6 @@ def test_comparability_is_refused_or_forced() -> None:
 # A result of an earlier run
 
 
-def changes_of(one: Result, other: Result, metric: str = "latency") -> list[RatioEstimate | None]:
-    """By how much a metric of each mode differs."""
-    return [it.since_first[1] for it in rows([one, other], Selection(metrics=(parse_metric(metric),)))]
-
-
-def test_phases_that_one_has_not_and_that_are_the_latency() -> None:
-    for run_id in (None, "1"):
-        whole = result_of(measured("device-tensors", latency=steady([1]), h2d=steady([1])), run_id=run_id)
-        for cases in (
-            [],
-            [measured("device-tensors", latency=steady([1]))],
-            [broken("device-tensors", h2d=steady([1]))],
-        ):
-            other = result_of(*cases, run_id=run_id)
-            assert changes_of(whole, other, "h2d") == changes_of(other, whole, "h2d") == [None]
-        assert changes_of(whole, whole, "d2h") == []
-    sides = [result_of(measured("device-resident", latency=steady([ns] * 8))) for ns in (100, 200)]
-    (found,) = changes_of(sides[0], sides[1], "inference")
-    assert [found] == changes_of(sides[0], sides[1])
-    assert there(found).ratio == 2
-
-
 # Results of one run
 
 
@@ -206,33 +181,6 @@ def test_rows_are_in_the_usual_order_and_can_be_chosen() -> None:
     assert named(rows(results, Selection(("cpu-tensors",), (parse_metric("latency"),)))) == [("cpu-tensors", "latency")]
     assert rows(results, Selection(("cpu-tensors",), (parse_metric("h2d"),))) == []
     assert rows(results, Selection(("host-accessible",))) == []
-
-
-def ratios(found: tuple[RatioEstimate | None, ...]) -> list[float | None]:
-    return [None if it is None else it.ratio for it in found]
-
-
-def test_rows_of_several_results() -> None:
-    [row] = rows([result_of(of("cpu-tensors", ns)) for ns in (100, 200, 600)])
-    assert row.values == (100, 200, 600)
-    assert ratios(row.since_first) == [None, 2, 6]
-    assert ratios(row.since_last) == [None, 2, 3]
-    results = [
-        result_of(of("cpu-tensors", 100)),
-        result_of(broken("cpu-tensors", latency=steady([7]))),
-        result_of(of("cpu-tensors", 300)),
-    ]
-    [row] = rows(results)
-    assert row.values == (100, None, 300)
-    assert ratios(row.since_first) == [None, None, 3]
-    assert ratios(row.since_last) == [None, None, None]
-    [row] = rows([result_of(), result_of(of("cpu-tensors", 100)), result_of(of("cpu-tensors", 300))])
-    assert ratios(row.since_first) == [None, None, None]
-    assert ratios(row.since_last) == [None, None, 3]
-    [row] = rows([result_of(of("cpu-tensors", 100), run_id="1"), result_of(of("cpu-tensors", 200), run_id="1")])
-    assert row.since_first == row.since_last
-    last = there(row.since_last[1])
-    assert last.paired
 
 
 def alone_in(results: list[Result], names: str, of: list[str] | None = None) -> list[str]:

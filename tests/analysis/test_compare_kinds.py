@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,15 +10,9 @@ import pytest
 from ortbench.analysis.comparable import are_alike, changes, mismatches
 from ortbench.analysis.comparison import rows
 from ortbench.analysis.series import Selection, point_text
-from ortbench.facts.comparison import lacking_facts
-from ortbench.facts.sentences import sentence
 from ortbench.features.load.analysis import load_cases
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Result
-from ortbench.model.result_file import save
-from ortbench.report import comparison
-from tests.conftest import ortbench
-from tests.expect import there
 from tests.results import (
     CROSSING,
     MS,
@@ -28,9 +20,7 @@ from tests.results import (
     STAYING,
     chain,
     closed,
-    latency,
     level,
-    level_blocks,
     link,
     load_result,
     loop_of,
@@ -154,90 +144,3 @@ def test_rows_are_what_a_kind_compares() -> None:
     both = load_result(*load_cases(serving()), *load_cases(paced()))
     for metric, count in [("throughput", 8), ("throughput@rate=30", 1)]:
         assert len(shown(both, both, metrics=(metric,))) == count
-
-
-def test_blocks_of_one_run_are_paired_at_each_point_and_of_each_stage() -> None:
-    noise = (1.3, 0.8, 1.1, 0.7)
-    blocks = (level_blocks(100 / it, latency(10 * it), 8, noise) for it in (1.0, 1.1))
-    loads = [load_result(closed(CPU, 1, 100 / it, 10 * it, blocks=next(blocks)), run_id="r") for it in (1.0, 1.1)]
-    chains = [chain(STAYING, resident_ms=(it, 5), rounds=24, run_id="r") for it in (1, 2)]
-    for results, metric, ratio in (
-        (loads, "latency", 1.1),
-        (loads, "throughput", 1.1),
-        (chains, "device-resident.stage.text", 2.0),
-    ):
-        (row,) = rows(results, Selection(metrics=(parse_metric(metric),)))
-        found = there(row.since_first[1])
-        assert (found.ratio, found.low, found.high, found.paired) == (*[pytest.approx(ratio, rel=1e-6)] * 3, True)
-
-
-def test_tables_of_two_results_and_of_three() -> None:
-    loops = [loop_result(level(CPU, factor)) for factor in (1.0, 1.0, 2.0)]
-    (three,) = comparison.tables(loops, ["a", "b", "c"], 0.05, in_order=True)
-    assert [row[:4] + row[-5:-4] for row in three.rows[:3]] == [
-        (CPU, "loop", "a", "4.00", "–"), ("", "", "b", "4.00", "1.000"), ("", "", "c", "8.00", "2.00"),
-    ]  # fmt: skip
-    assert [row[-2:] for row in three.rows[:3]] == [("–", "–"), ("1.000", "same"), ("2.00", "slower")]
-    (two,) = comparison.tables([serving(), serving(2.0)], ["a", "b"], 0.05, in_order=True)
-    assert two.headings == ["mode", "point", "metric", "a", "b", "ratio", "95% CI", "verdict", "a p95", "b p95"]
-    assert [row[1:8] for row in two.rows[:3]] == [
-        ("concurrency=1", "throughput", "100 inferences/s", "50.0 inferences/s", "2.00", "1.90–2.11", "slower"),
-        ("concurrency=1", "latency", "10.0 ms", "20.0 ms", "2.00", "1.90–2.11", "slower"),
-        ("concurrency=1", "latency p99", "20.0 ms", "40.0 ms", "2.00", "1.90–2.11", "slower"),
-    ]
-    (of_rates,) = comparison.tables([paced(), paced(1.2)], ["a", "b"], 0.05, in_order=True)
-    assert [row[1:6] for row in of_rates.rows if row[2] == "latency p99"] == [
-        ("rate=10", "latency p99", "12.0", "14.4", "1.20"),
-        ("rate=30", "latency p99", "14.0", "16.8", "1.20"),
-        ("rate=90", "latency p99", "1900", "1900", "–"),  # where a queue grew
-    ]
-    other = chain(STAYING, stages=(stage("prompt"), stage("image", 4)))
-    (stages,) = comparison.tables([chain(STAYING), other], ["a", "b"], 0.02, in_order=True, only=Selection((CPU,)))
-    assert [row[1:5] for row in stages.rows] == [
-        ("chain", "10.0", "10.0", "1.000"), ("stage text", "2.00", "–", "–"), ("stage image", "8.00", "8.00", "1.000"), ("stage prompt", "–", "2.00", "–"),
-    ]  # fmt: skip
-    sides = comparison.side_by_side(loops[1:], ["a", "b"])
-    assert sides.shared[1] == "loop of 4 steps: hidden_out → hidden"
-    assert (len(sides.shared), sides.headings) == (3, [[], []])
-
-
-def test_what_has_no_interval_says_what_it_takes() -> None:
-    bare = serving()
-    for case in load_cases(bare):
-        case.load_blocks = []
-    why = "Too few blocks of a load point to compare: an interval takes 3 in both results"
-    (fact,) = lacking_facts([serving(), bare], "ab", rows([serving(), bare]))
-    assert sentence(fact) == f"{why}."
-    assert [*lacking_facts([serving(), serving()], "ab", rows([serving(), serving()]))] == []
-    assert why in str(comparison.build([serving(), bare], ["a", "b"], 0.02, in_order=True).parts)
-
-
-def test_records_are_by_point() -> None:
-    found = comparison.records([paced(), paced(1.2)], ["a", "b"], 0.05)
-    assert found[1] == {
-        "mode": "device-tensors", "rate": 10, "metric": "latency", "statistic": "p99", "result": "b", "value": 14_400_000,
-        "vs_first": {
-            "base": 12_000_000, "value": 14_400_000, "ratio": pytest.approx(1.2), "low": pytest.approx(1.138, abs=1e-3), "high": pytest.approx(1.265, abs=1e-3),
-            "paired": False, "exact": False, "verdict": "slower",
-        },
-        "vs_previous": found[1]["vs_first"],
-    }  # fmt: skip
-
-
-@pytest.mark.process
-def test_the_command_and_three_of_them(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{name}.json" for name in "abc"]
-    for path, ms in zip(paths, (5, 5, 10), strict=True):
-        save(chain(STAYING, resident_ms=(1, ms), rounds=24), path)
-    ran = ortbench("compare", *paths, "--mode", "device-resident")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.count("chain of 2 stages and 1 link: text, image ×4") == 1
-    only = ortbench("compare", *paths, "--metric", "stage.image", "--mode", CPU, "--json", "-")
-    assert [(it["metric"], it["value"]) for it in json.loads(only.out)["records"]] == [("stage.image", 8 * MS)] * 3
-    assert "did you mean stage" in ortbench("compare", *paths, "--metric", "stge").error_line
-    save(chain(STAYING, CROSSING), tmp_path / "d.json")
-    assert ortbench("compare", paths[0], tmp_path / "d.json").code == 5
-    for name, factor in (("e", 1.0), ("f", 1.2)):
-        save(serving(factor), tmp_path / f"{name}.json")
-    ran = ortbench("compare", tmp_path / "e.json", tmp_path / "f.json", "--verbose")
-    assert "load: one session, 2 s each" in ran.out

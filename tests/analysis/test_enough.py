@@ -6,7 +6,6 @@ from ortbench.analysis.advice import Finding
 from ortbench.analysis.comparison import Row, rows
 from ortbench.analysis.intervals import PAIRS, PARTS, ROUNDS, fewest
 from ortbench.analysis.noise import more_rounds
-from ortbench.analysis.series import Selection
 from ortbench.facts.comparison import lacking_facts
 from ortbench.facts.findings import shown
 from ortbench.features.gate.gates import ALPHA
@@ -64,21 +63,3 @@ def test_a_duration_that_is_long_enough() -> None:
         ["Too few blocks to compare b: 3 of 8.", f"Next: {both.next}"],  # which is one for both
         ["Too few blocks to compare a: 4 of 8."],
     ]
-
-
-def test_each_result_is_told_of_once_with_the_fewest_blocks_of_what_is_shown() -> None:
-    few = ended(3, COUNTED)
-    few.cases[1] = measured("device-tensors", latency=steady([MS] * 2))
-    results = [ended(PARTS), few, ended(5, COUNTED), few]
-    more = "Next: measure again without --iterations"
-    assert said(lacks(results, "abcd", rows(results))) == [
-        "Too few blocks to compare b, d: 2 of 8.",
-        more,
-        "Too few blocks to compare c: 5 of 8.",
-    ]
-    of_one = lacks(results[:2], "ab", rows(results[:2], Selection(("cpu-tensors",))))
-    assert said(of_one) == ["Too few blocks to compare b: 3 of 8.", more]
-    results = [ended(PARTS), ended(PARTS)]
-    assert lacks(results, "ab", rows(results)) == []
-    results = [ended(PARTS), result_of()]
-    assert lacks(results, "ab", rows(results)) == []

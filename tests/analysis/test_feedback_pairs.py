@@ -43,22 +43,6 @@ def ids(total: str) -> list[Tensor]:
 LOGITS = tensor("logits", ["batch", "sequence", 100])
 
 
-def test_a_decoder_with_a_cache_of_named_lengths() -> None:
-    found = there(
-        suggested(
-            "my decoder.onnx",
-            [*ids("total_length"), *caches("past_key_values", "past_length")],
-            [LOGITS, *caches("present", "total_length")],
-        )
-    )
-    assert found["sure"]
-    assert found["patterns"] == [["present.*", "past_key_values.*"]]
-    assert found["feedback"] == [
-        [f"present.{layer}.{kind}", f"past_key_values.{layer}.{kind}"] for layer in (0, 1) for kind in ("key", "value")
-    ]
-    assert found["command"] == "ortbench loop 'my decoder.onnx'"  # which finds the rest by itself
-
-
 def test_lengths_of_caches() -> None:
     state = [tensor("hidden", ["batch", "sequence", 64])]
     masks = ids("total_length")[1:]
@@ -160,10 +144,3 @@ def test_pairs_in_few_words() -> None:
 def test_a_pattern_stands_for_states_whose_numbers_have_one_digit_or_more() -> None:
     inputs, outputs = ([tensor(f"{name}_{number}", X) for number in range(12)] for name in ("past", "present"))
     assert there(suggested("m.onnx", inputs, outputs))["patterns"] == [["present_*", "past_*"]]
-
-
-def test_the_time_grows_with_the_number_of_states_not_with_its_square() -> None:
-    inputs, outputs = ([tensor(f"{name}_{number}", X) for number in range(2000)] for name in ("past", "present"))
-    assert len(there(suggested("m.onnx", inputs, outputs))["feedback"]) == 2000
-    unlike, others = ([tensor(f"{name}{number}", X) for number in range(2000)] for name in ("a", "b"))
-    assert suggested("m.onnx", unlike, others) is None

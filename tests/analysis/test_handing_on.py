@@ -58,22 +58,6 @@ def test_verdicts() -> None:
         assert ("copies" in made.cases[0].metrics) == shows
 
 
-def test_copies_are_derived_only_from_a_difference_that_is_certain() -> None:
-    """Of too few rounds for an interval each inference must take longer."""
-    for cpu, resident, shows in (
-        ([10, 11, 12], [7, 8, 9], True),
-        ([10, 11, 12], [7, 8, 10.5], False),
-        ([10, 14, 18] * 9, [13, 17, 9] * 9, False),
-        ([10, 10.1, 10.2] * 9, [9, 9.1, 9.2] * 9, True),
-    ):
-        made = with_times(1, 1, 1, {**SHARED, "default": "Own (DEFAULT)"})
-        for number, samples in ((0, cpu), (2, resident)):
-            latency = steady([round(ms * MS) for ms in samples])
-            made.cases[number] = measured(made.cases[number].mode, latency=latency)
-        derive(made)
-        assert ("copies" in made.cases[0].metrics) == shows
-
-
 def test_facts() -> None:
     made = with_times(10 * MS, 10 * MS, 4 * MS)
     assert keys(made)[0] == ("arrays", "in-place", "cpu-tensors")

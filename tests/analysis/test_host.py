@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from ortbench.analysis.copies import put_recorded
 from ortbench.analysis.resource_usage import cpu_time_ns
 from ortbench.core.eps import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
 from ortbench.model.result import Case, Result
@@ -19,7 +18,6 @@ from tests.results import (
     MS,
     US,
     case,
-    copied,
     fact,
     following,
     hosted,
@@ -102,22 +100,6 @@ def test_from_where_on_it_is_host_bound() -> None:
     assert is_told(bound(waits))
     waits.sync = {"kind": "synchronize_outputs", "cost_ns": 1 * US, "how": "", "h2d": None, "d2h": None}
     assert not is_told(bound(waits))
-
-
-def test_a_device_that_waits_for_launches_is_known_by_its_kernels() -> None:
-    """The run itself waits, so that nothing else tells how long it submits."""
-    for kernels, waits in [(700 * US, True), (701 * US, False), (0, False)]:
-        case = measured("device-tensors", inference=steady([1 * MS] * 6), latency=steady([2 * MS] * 6))
-        put_recorded(case, copied(1, 1, kernels))
-        made = bound(case, ep=CUDA_EP)
-        assert is_told(made) is waits
-        if waits:
-            found = fact(made, "host-bound")
-            assert (found.verdict, found.next, values(found)["share"]) == (
-                "gpu-waits",
-                "ortbench run m.onnx --cuda-graph",
-                0.7,
-            )
 
 
 def test_the_eps_that_capture_are_those_of_the_worker() -> None:

@@ -23,22 +23,6 @@ def from_host(tensor: str, name: str = "Memcpy", inside: int | None = None) -> N
     return node(name, tensor, f"{tensor}@device", None, inside, op=FROM_HOST)
 
 
-def test_two_islands_each_with_its_copies() -> None:
-    graph = [
-        node("0", "x", "a@device"), to_host("a"), node("2", "a", "b", CPU_EP), from_host("b"),
-        node("4", "b@device", "c@device"), to_host("c"), node("6", "c", "d", CPU_EP), node("7", "d", "e", CPU_EP),
-        from_host("e"), node("9", "e@device", "y"),
-    ]  # fmt: skip
-    found = layout(graph)
-    assert found.islands == ((2,), (6, 7))
-    assert found.copies == (
-        Copy(1, True, "a", (2,), 0),
-        Copy(3, False, "b", (2,), 0),
-        Copy(5, True, "c", (6,), 1),
-        Copy(8, False, "e", (7,), 1),
-    )
-
-
 def test_nodes_that_are_one_island() -> None:
     graph = [
         node("0", "x", "a@device"), to_host("a"), node("2", "a", "b", CPU_EP), node("3", "a", "c", CPU_EP),

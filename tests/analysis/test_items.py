@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
-from ortbench.analysis.derive import derive
 from ortbench.analysis.items import items_of, put_throughput
 from ortbench.core.errors import BadInput
 from ortbench.facts.comparison import items_facts
 from ortbench.model.result import Case, Result
-from ortbench.model.result_file import parse, result_json
 from ortbench.model.schema import Items, Tensor
 from tests.expect import refusal
-from tests.results import MS, US, broken, case, measured, result_of, steady
+from tests.results import MS, broken, case, measured, steady
 
 
 def takes(name: str, model_shape: list[int | str | None], shape: list[int] | None) -> Tensor:
@@ -53,14 +49,6 @@ def test_n_is_a_batch_only_where_batches_stand() -> None:
         assert items_of(inputs, None, []) is None
 
 
-def test_a_dimension_without_a_name_is_called_by_its_place() -> None:
-    inputs = [takes("m", [None, 9], [1000, 9]), takes("x:0", ["?", "?"], [3, 3])]
-    assert items_of(inputs, "m[0]", []) == {"count": 1000, "dim": "m[0]"}
-    assert items_of(inputs, "?", []) == {"count": 3, "dim": "?"}
-    message = "--items m[1]: the model's inputs have no such dimension; they have ?, m[0]"
-    assert refusal(BadInput, items_of, inputs, "m[1]", []) == message
-
-
 def test_what_was_asked_for_counts() -> None:
     inputs = [takes("x", ["batch", "frames"], [8, 30])]
     assert items_of(inputs, 5, []) == {"count": 5, "dim": None}
@@ -94,24 +82,6 @@ def test_the_rate_is_by_the_mean_and_the_time_of_each_by_the_median() -> None:
         assert rates(nothing) == (None, None, None)
 
 
-def with_items(count: int, cpu: int | None = None, device: int | None = None, resident: int | None = None) -> Result:
-    """A run of a batch, with the medians of modes in ns."""
-    totals = {"cpu-tensors": cpu, "device-tensors": device, "device-resident": resident}
-    made = result_of(*(measured(mode, latency=steady([ns] * 24)) for mode, ns in totals.items() if ns is not None))
-    made.items = {"count": count, "dim": "batch"}
-    derive(made)
-    return made
-
-
-def test_every_mode_of_a_result_has_them_and_they_are_saved() -> None:
-    made = with_items(8, cpu=2 * MS, resident=1 * MS)
-    assert [*map(rates, made.cases)] == [(500.0, 4000.0, 250_000.0), (1000.0, 8000.0, 125_000.0)]
-    data = json.loads(result_json(made))
-    assert data["items"] == {"count": 8, "dim": "batch"}
-    assert data["cases"][0]["metrics"]["item_time"] == {"value": 250_000.0, "ci95": None, "derived": True}
-    assert [*map(rates, parse(json.dumps(data).encode(), "result.json").cases)] == [*map(rates, made.cases)]
-
-
 def most(
     results: list[Result], names: str | list[str], modes: list[str] | None = None
 ) -> list[tuple[str, object, object]]:
@@ -119,27 +89,3 @@ def most(
         (it.verdict, it.values["configuration"], it.values["ties"])
         for it in items_facts(results, [*names], modes or [])
     ]
-
-
-def test_the_most_items_of_several() -> None:
-    """Only where intervals exclude all others; without one nothing is known."""
-    for spread, ends, told in [
-        (1.0, True, ("most", "b", [])),
-        (1.005, True, ("most", "b", [])),
-        (1.7, True, ("open", "b", ["a"])),
-        (2.0, False, ("open", "b", ["a", "c"])),
-    ]:
-        results = [with_items(1, cpu=500 * US), with_items(8, cpu=2 * MS), with_items(32, cpu=32 * MS)]
-        for made, per_s in zip(results, (2000, 4000, 1000), strict=True):
-            (case,) = made.cases
-            case.set_metric("item_throughput", per_s, (per_s / spread, per_s * spread) if ends else None)
-        assert most(results, "abc") == [told]
-    assert most(results, "abc", ["device-tensors"]) == most(results[:1], "a") == []  # of one there is no best
-    tied = [with_items(8, cpu=2 * MS), with_items(8, cpu=2 * MS)]
-    for made in tied:
-        made.cases[0].set_metric("item_throughput", 4000.0, (3990.0, 4010.0))
-    assert most(tied, "ab") == [("tied", "a", ["b"])]
-    assert most([with_items(1, cpu=MS), with_items(1, cpu=MS)], "ab") == []
-    other = with_items(8, cpu=MS)
-    other.model["sha256"] = "b" * 64
-    assert most([with_items(8, cpu=MS), other], "ab") == []

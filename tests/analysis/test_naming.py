@@ -82,21 +82,6 @@ def test_what_differs_names_them() -> None:
     assert names(*results) == ["depth=2", "depth=3"]
 
 
-def test_as_little_as_tells_all_apart() -> None:
-    results = [of_batch(size, target__intra_op_threads=threads) for size in (1, 8) for threads in (1, 2)]
-    assert names(*results) == [
-        "batch=1 intra-op-threads=1",
-        "batch=1 intra-op-threads=2",
-        "batch=8 intra-op-threads=1",
-        "batch=8 intra-op-threads=2",
-    ]
-    both = [result_of(target__intra_op_threads=n, environment__onnxruntime=f"1.{n}") for n in (1, 2)]
-    assert names(*both) == ["intra-op-threads=1", "intra-op-threads=2"]
-    # The EP alone leaves two alike; the threads alone tell all apart.
-    mixed = [result_of(target__ep=ep, target__intra_op_threads=n) for n, ep in enumerate(("A", "A", "B"), 1)]
-    assert names(*mixed) == ["intra-op-threads=1", "intra-op-threads=2", "intra-op-threads=3"]
-
-
 def test_where_nothing_differs_the_file_names_it_if_somebody_has_named_that() -> None:
     assert names(result_of(), result_of(), paths=["old.json", "new.json"]) == ["old", "new"]
     assert names(result_of(), result_of(), paths=["a/result.json", "b/result.json"]) == ["a", "b"]

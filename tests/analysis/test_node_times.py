@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ortbench.analysis.node_times import (
-    COMPILED,
     Timed,
     as_run,
-    copy_counts,
     named_copies,
-    outline,
     same_nodes,
     summary,
 )
@@ -75,60 +72,6 @@ def test_the_summary_is_of_means_over_the_faster_half_of_the_runs() -> None:
     ]  # fmt: skip
 
 
-def test_shares_add_up_where_each_run_is_held_up_in_another_node() -> None:
-    """By medians Conv would have 14 % and the other operators 3 % of an inference, of which their EP has 91 %."""
-    held_up = [  # a Conv that takes 100 ns; every other run has 1000 ns more somewhere
-        [100, 1100, 100, 100, 100, 1100, 100, 100],
-        [20, 20, 20, 1020, 20, 20, 20, 20],
-        [20, 20, 20, 20, 20, 20, 20, 1020],
-    ]
-    timed_nodes = [timed(op, ns, CPU_EP, op) for op, ns in zip(("Conv", "Relu", "Gemm"), held_up, strict=True)]
-    runs = [sum(ns) + 60 for ns in zip(*held_up, strict=True)]
-    found = summary(runs, timed_nodes, [])
-    shares = [share for (share,) in rows(found, "operators", "share")]
-    assert shares == [0.5, 0.1, 0.1]
-    assert rows(found, "eps", "share") == [(0.7,)]
-    assert (found["run_ns"], found["outside_ns"]) == (200, 60)
-
-
-def test_without_a_graph_and_with_compiled_graphs() -> None:
-    found = summary([800, 1000, 1200], TIMED, None, "it is a secret")
-    assert rows(found, "memcpy", "name", "bytes", "ns", "tensor", "forced_by", "island") == [
-        ("Memcpy_1", 64, 100, None, None, None),
-        ("Memcpy", 16, 30, None, None, None),
-    ]
-    assert (found["islands"], found["problem"]) == ([], "it is a secret")
-    parts = [timed(f"{GPU}_{GPU}_123_{n}_{n}", [5, 5], op=f"{GPU}_123_{n}") for n in range(2)]
-    assert rows(summary([10, 10], parts, []), "operators", "op", "nodes", "ns") == [(COMPILED, 2, 10)]
-
-
-def test_islands_and_their_copies_are_ranked_by_cost_and_numbered_so() -> None:
-    graph = [*GRAPH, node("rest", "x", "z", CPU_EP)]
-    found = summary([1000], [*(timed(it.name, [9], it.ep, it.op) for it in TIMED), timed("rest", [99], CPU_EP)],
-                              graph)  # fmt: skip
-    assert [[it["name"] for it in island["nodes"]] for island in found["islands"]] == [["rest"], ["island"]]
-    assert rows(found, "memcpy", "tensor", "island") == [("a", 1), ("b", 1)]
-    assert [island["position"] for island in found["islands"]] == ["apart", "middle"]
-
-
-def test_what_onnxruntime_made_of_an_islands_nodes_counts_where_there_is_only_one_island() -> None:
-    graph = with_copies([node("a", "x", "p"), node("b", "p", "q", CPU_EP), node("c", "q", "r", CPU_EP)], ["x"])
-    ran = [timed("new", [7], CPU_EP, op="FusedThing")]
-    assert summary([10], ran, graph)["islands"][0]["node_ns"] == 7
-    apart = [*graph, node("d", "x", "z", CPU_EP)]
-    assert [island["node_ns"] for island in summary([10], ran, apart)["islands"]] == [0, 0]
-
-
-def test_an_outline_has_no_times_and_the_bytes_of_a_run_if_there_was_one() -> None:
-    ran, unrun = outline(GRAPH, TIMED), outline(GRAPH, [])
-    for found in (ran, unrun):
-        assert rows(found, "memcpy", "tensor", "ns", "island") == [("a", None, 0), ("b", None, 0)]
-        assert rows(found, "islands", "ns", "share", "node_ns", "to_host", "from_host") == [(None, None, None, 1, 1)]
-    assert rows(ran, "memcpy", "bytes") == [(64,), (16,)]
-    assert rows(unrun, "memcpy", "bytes") == [(None,), (None,)]
-    assert (ran["islands"][0]["bytes"], unrun["islands"][0]["bytes"]) == (80, None)
-
-
 IF = [
     node("if", "c then/b else/b", "y", CPU_EP, op="If"),
     to_host("then/a", "Memcpy", inside=0), node("then/n", "then/a", "then/b", CPU_EP, 0, "then_branch"),
@@ -174,15 +117,6 @@ RAN = [
 ]
 
 
-def test_predicted_copies_get_the_names_of_those_that_ran_in_the_order_in_which_they_were_made() -> None:
-    named = there(named_copies(PREDICTED, RAN))
-    assert [(it.name, it.op, it.outputs) for it in named[4:]] == [
-        ("Memcpy", FROM_HOST, ("b@device",)),
-        ("Memcpy_first", TO_HOST, ("a",)),
-        ("Memcpy_later", TO_HOST, ("c",)),
-    ]
-
-
 def test_a_prediction_that_the_runs_refute_is_none() -> None:
     assert named_copies(PREDICTED, RAN[1:]) is None  # a copy less
     other = [*RAN[:3], timed("Memcpy_first", [1], op=TO_HOST, number=8, reads=("float[9]",)), RAN[4]]
@@ -200,16 +134,3 @@ def test_of_a_prediction_only_the_branch_that_ran_is_kept() -> None:
     named = there(named_copies(wired, ran))
     assert [(it.name, it.inside) for it in named] == [("if", None), ("else/n", 0), ("Memcpy", 0)]
     assert named[2].outputs == ("else/a",)
-
-
-def test_copies_are_counted() -> None:
-    assert copy_counts(TIMED) == {
-        "memcpy_nodes": 2,
-        "memcpy": {"to_host": {"nodes": 1, "bytes": 64}, "from_host": {"nodes": 1, "bytes": 16}},
-    }
-    assert copy_counts([node for node in TIMED if not node.is_copy]) == {"memcpy_nodes": 0}
-    sequence = timed("Memcpy_2", [1, 1, 1], op=TO_HOST, size=0, reads=("seq",))
-    assert copy_counts([*TIMED, sequence])["memcpy"] == {
-        "to_host": {"nodes": 2, "bytes": None},
-        "from_host": {"nodes": 1, "bytes": 16},
-    }

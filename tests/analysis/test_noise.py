@@ -12,13 +12,12 @@ from ortbench.analysis.noise import (
     Policy,
     join_noise,
     rounds,
-    summary,
     supports_better,
     supports_speedup,
 )
 from ortbench.analysis.speedups import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, speedup_between
 from ortbench.core.stats import Value
-from ortbench.facts.comparison import headline_of_many, mode_facts
+from ortbench.facts.comparison import mode_facts
 from ortbench.facts.findings import facts_of
 from ortbench.facts.sentences import large_figures, sentence
 from ortbench.facts.shared import busy_fact
@@ -30,11 +29,8 @@ from tests.conftest import ROOT
 from tests.results import (
     MS,
     US,
-    chain,
     fact,
     keys,
-    loop_of,
-    loop_result,
     measured,
     noise_of,
     result_of,
@@ -80,12 +76,6 @@ HALF = [0.0, 0.5] * 8  # rounds of which every other one waits
 def test_what_is_said_of_a_machine(noise: MachineNoise | None, said: str | None) -> None:
     fact = busy_fact(noise)
     assert (None if fact is None else sentence(fact)) == said
-
-
-def test_readings_count_by_their_time() -> None:
-    noise = noise_of(2, 2.0)
-    noise["readings"].append({"at_ns": 1000 * MS, "took_ns": 3000 * MS, "others": 0.0})
-    assert summary(noise).others == 0.25
 
 
 RUN = ("ortbench", "run", "m.onnx")
@@ -219,16 +209,6 @@ def noisy(quick: float = 0.98) -> Result:
     return result
 
 
-def test_which_mode_is_faster_and_what_copies_take_cannot_be_told() -> None:
-    result = noisy()
-    assert ("residency", "noise", RESIDENT) in keys(result)
-    assert "copies" not in [code for code, *_ in keys(result)]
-    assert headline_of_many([result, result]) == "2 results side by side"
-    result.noise = noise_of(2)
-    derive(result)
-    assert not any(verdict == "noise" for _, verdict, _ in keys(result))
-
-
 @pytest.mark.parametrize(("quick", "said"), [(0.98, NOISY), (1.0, ALIKE), (1.02, NOISY), (1.5, SLOWER), (0.5, FASTER)])
 def test_claims_of_a_busy_machine(quick: float, said: str) -> None:
     result = noisy(quick)
@@ -250,15 +230,6 @@ def test_a_mode_that_noise_may_have_made_slower_is_a_rival() -> None:
     assert (best.mode, best.claim, best.ties, best.rivals) == (RESIDENT, FASTER, (), (DEVICE,))
 
 
-def test_a_loop_and_a_chain() -> None:
-    loop, linked = loop_result(*noisy().cases, loop=loop_of(3)), chain()
-    linked.cases = noisy().cases
-    for result in (loop, linked):
-        result.noise = BUSY
-        derive(result)
-        assert ("residency", "noise", RESIDENT) in keys(result)
-
-
 def test_large_figures_and_several_side_by_side() -> None:
     result = noisy()
     names = [it.name for it in large_figures(facts_of(result))]
@@ -276,13 +247,6 @@ def test_which_shape_is_the_best_cannot_be_told() -> None:
     result.command = ["ortbench", "sweep", "m.onnx", "--dim", "batch=1,8", "--wait-quiet", "60s"]
     result.stopped = {"reason": "duration", "value": 2.0, "per": "shape and mode"}
     assert fact(result, "best-shape").next == "ortbench sweep m.onnx --dim batch=1,8 --wait-quiet 60s --duration 8s"
-
-
-def test_which_mode_completes_most_cannot_be_told() -> None:
-    result = serving()
-    assert not any(verdict == "noise" for _, verdict, _ in keys(result))
-    result.noise = BUSY
-    assert ("peak", "noise", CPU) in keys(result)
 
 
 def test_each_number_of_the_policy_has_a_source_that_is_there() -> None:

@@ -27,8 +27,6 @@ from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import check_alone
 from ortbench.features.gate.plan import Limits
 from ortbench.features.page.report.page import build_page
-from ortbench.features.suite.job.record import Record
-from ortbench.features.suite.report import across_eps
 from ortbench.model.protocol import OutputComparison
 from ortbench.model.result import Result
 from ortbench.report.comparison import build, build_sides
@@ -203,46 +201,3 @@ def test_a_gate_tells_nothing_of_doubtful_figures() -> None:
 
 
 # Several models
-
-
-def of_model(sha: str, ep: str, factor: int = 1) -> Result:
-    result = plain(ep, None, factor)
-    result.model["sha256"], result.model["path"] = sha * 64, f"{sha}.onnx"
-    return result
-
-
-def test_a_page_of_two_models_has_ratios_and_charts_of_each() -> None:
-    results = [of_model(sha, ep, factor) for sha in "ab" for ep, factor in ((CPU, 2), (SOME, 1))]
-    found = Page(text := build_page(results, ["a cpu", "a some", "b cpu", "b some"]))
-    titles = found.text("h2")
-    sides = [it for it in titles if it.startswith("Side by side: ")]
-    assert [it.partition(" (")[0] for it in sides] == ["Side by side: a.onnx", "Side by side: b.onnx"]
-    assert [it for it in titles if it.startswith("Time per inference by result")] == [
-        "Time per inference by result: a.onnx",
-        "Time per inference by result: b.onnx",
-    ]
-    assert found.text("td").count("0.500") == 2 * 2  # of each model in both modes
-    (apart,) = (it for it in found.text("li") if it.startswith("ratios compare"))
-    assert (
-        apart == "ratios compare modes of one result, and results of one model and work; other results differ in model"
-    )
-    assert "not comparable" not in text
-    one = Page(build_page(results[:2], ["cpu", "some"]))
-    assert "Side by side" in one.text("h2")
-    assert "Time per inference by result" in one.text("h2")
-
-
-def test_a_suite_holds_eps_against_each_other() -> None:
-    def record(model: str, ep: str, ns: float | None, **more: Any) -> Record:
-        return Record(
-            f"{model}--{ep}", model, ep, "", "f", "measured", fastest="cpu-tensors", fastest_ns=ns, provider=ep, **more
-        )
-
-    records = [
-        record("a", "cpu", 4e6), record("a", "some", 1e6), record("a", "openvino", 1e5, doubtful="Doubtful: it is."),
-        record("b", "cpu", 1e6), record("b", "some", None), record("c", "some", 1e6),
-    ]  # fmt: skip
-    table = there(across_eps(records))
-    assert table.columns[-1].name == "vs slowest EP"
-    assert [(row[0], row[-1]) for row in table.rows] == [("a--some", "4.00×"), ("a--cpu", "1.00×")]
-    assert across_eps(records[3:]) is None

@@ -35,16 +35,6 @@ def raced(
     return found, taken
 
 
-def test_the_best_is_dropped_no_more_often_than_is_said() -> None:
-    alpha, races = 0.1, 120
-    equal = dict.fromkeys("abcdef", 1.0)  # the worst case: any of them is the best, `a` for one
-    lost = sum("a" not in raced(equal, seed, alpha, rounds=40)[0].candidates(LATENCY) for seed in range(races))
-    assert lost <= alpha * races
-    near = {"a": 1.0, "b": 1.005, "c": 1.01, "d": 1.3}
-    lost = sum("a" not in raced(near, seed, alpha)[0].candidates(LATENCY) for seed in range(races // 2))
-    assert lost <= alpha * races / 2
-
-
 def test_what_is_clearly_worse_takes_few_blocks_and_a_decided_race_none() -> None:
     found, taken = raced({"best": 1.0, "slow": 1.5, "slower": 4.0}, seed=1, alpha=0.05)
     assert found.candidates(LATENCY) == ["best"]
@@ -170,20 +160,6 @@ def test_all_races_share_the_error_rate() -> None:
     assert 0.99 * ALPHA < spent < ALPHA
 
 
-def test_a_search_that_is_told_its_races_again_is_where_it_was() -> None:
-    search = searched(CASES[2][1], together=3)
-    again = Search(VALUES, is_idle, joined, ("threads", "spinning", "execution"))
-    for race in search.races[:-1]:
-        again.tell(race)
-    assert again.candidates()[:3] == [tuple(map(tuple, it["settings"])) for it in search.races[-1]]
-    again.tell(search.races[-1])
-    assert (again.incumbent, again.finalists(), again.candidates()) == (
-        search.incumbent,
-        search.finalists(),
-        search.candidates(),
-    )
-
-
 def told(search: Search, figures: Mapping[str, tuple[float, float]]) -> None:
     """A race of the incumbent and others that differ from it in one value, by this: the ratio of their latency, and its upper end."""
     found = [Tried(settings=[list(it) for it in search.incumbent], ratios={}, left=[], memory=None, failed=None)]
@@ -207,20 +183,6 @@ def test_where_time_is_short_every_setting_has_been_tried_before_noise_leads_on(
     last = Search({"threads": ["t1"], "level": ["basic"]})
     told(last, {"t1": (0.95, 1.1), "basic": (1.0, 1.1)})
     assert last.incumbent == (("threads", "t1"),)
-
-
-def test_beside_several_settings_the_one_that_does_most_is_measured() -> None:
-    search = Search({"threads": ["t1"], "arena": ["no"]})
-    told(search, {"t1": (0.5, 0.6), "no": (0.99, 1.05)})
-    one = (("threads", "t1"),)
-    both = (*one, ("arena", "no"))
-    assert search.candidates() == [one, both]
-    ratios = {goal: Ratio(ratio=0.97, low=0.9, high=1.1, rounds=20) for goal in (LATENCY, CPU_TIME)}
-    search.tell([
-        Tried(settings=[list(it) for it in made], ratios=it, left=[], memory=None, failed=None)
-        for made, it in ((one, {}), (both, ratios))
-    ])  # fmt: skip
-    assert search.finalists()[:3] == [FIRST, both, one]
 
 
 def test_what_may_take_less_cpu_time_than_what_seems_to_take_least_is_measured_too() -> None:

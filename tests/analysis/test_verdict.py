@@ -23,7 +23,7 @@ from ortbench.features.sweep.analysis import has_a_cost, new_switching
 from ortbench.model.modes import CPU, DEVICE
 from ortbench.model.result import Result
 from tests import results
-from tests.results import MS, closed, load_result, measured, opened, steady
+from tests.results import MS, closed, load_result, measured, steady
 from tests.sources import PACKAGE
 
 # Intervals with what they say at the margin of 2 %.
@@ -83,12 +83,6 @@ def loop(ends: tuple[float, float]) -> Result:
     return made
 
 
-def mixed(ends: tuple[float, float]) -> Result:
-    point = opened(CPU, 30, 2.0)
-    point.set_metric("mixing.all", 1.0, ends)
-    return load_result(point, order="cycle", shapes=["a", "b"])
-
-
 def pipeline(ends: tuple[float, float]) -> Result:
     made = results.published()
     case = measured("pipelined", latency=steady([MS]))
@@ -118,11 +112,6 @@ def test_every_kind_says_what_the_function_says(kind: str, ends: tuple[float, fl
     else:
         assert said
         assert said <= verdicts[verdict]
-
-
-@pytest.mark.parametrize(("ends", "verdict"), [((1.2, 1.5), "longer"), ((1.04, 1.5), "open"), ((0.9, 1.04), "none")])
-def test_mixes_of_shapes_at_five_percent(ends: tuple[float, float], verdict: str) -> None:
-    assert [it.verdict for it in facts_of(mixed(ends)) if it.code == "mixing"] == [verdict]
 
 
 def test_a_peak_is_claimed_where_the_interval_says_so() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 
 import pytest
 
-from ortbench.analysis.intervals import PAIRS
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
@@ -162,19 +160,6 @@ def test_blocks_without_partner_or_test_are_ignored() -> None:
     sequential.add(CANDIDATE, "cpu-tensors", "h2d", 0, [1] * 3)
     assert checks(sequential) == checks(SequentialTests([ratio_test(1.1)]))
     assert open_modes(sequential) == {"cpu-tensors"}
-
-
-def test_the_order_of_blocks_does_not_matter() -> None:
-    blocks = [(side, number, [1000 + 97 * number * (side + 1) % 50] * 3) for number in range(30) for side in (0, 1)]
-    found = []
-    for seed in range(3):
-        random.Random(seed).shuffle(blocks)
-        sequential = SequentialTests([ratio_test(1.1)])
-        for side, number, samples in blocks:
-            sequential.add(side, "cpu-tensors", "latency", number, samples)
-        found.append(checks(sequential))
-    assert found[0] == found[1] == found[2]
-    assert found[0][0].rounds == 30
 
 
 def test_a_block_counts_with_its_statistic() -> None:
@@ -381,34 +366,6 @@ def test_copy_share() -> None:
 def stored(candidate: list[int], baseline: list[int]) -> Check:
     [check] = check_stored(run_of(cpu_tensors=candidate), run_of(cpu_tensors=baseline), Limits(0.05))
     return check
-
-
-def test_a_stored_baseline_says_its_figures() -> None:
-    figures = "cpu-tensors latency median: 1.20 µs against 1.00 µs, ratio 1.200"
-    text = f"{figures} (1.165 to 1.236 with the noise of both runs), must be at most 1.05"
-    assert stored([1200] * 8, QUIET).text == text
-
-
-def test_too_few_blocks_of_a_stored_result() -> None:
-    check = stored([1200] * 7, QUIET)
-    assert (check.ratio, check.low, check.high) == (1.2, None, None)
-    assert check.text == (
-        "cpu-tensors latency median: 1.20 µs against 1.00 µs, ratio 1.200 (the candidate has 7 blocks and a comparison needs 8: measure "
-        "again with --precision 0), must be at most 1.05"
-    )
-    verdict = Verdict([result_of(), result_of()], [check])
-    assert verdict.sentence == "cannot tell, the checks say what is lacking"
-    for rounds in [PAIRS - 1, PAIRS]:
-        result = run_of(cpu_tensors=[200] * rounds, device_tensors=[100] * rounds)
-        result.stopped = {"reason": "iterations", "value": 24, "per": "mode"}
-        (check,) = check_alone(result, Limits(min_speedup={"device-tensors": 1.5}))
-        lacking = "; a verdict takes 9 rounds: measure again without --iterations"
-        few = "too few rounds for an interval, 8 rounds"
-        where = few if rounds < PAIRS else "98% CI 2.000 to 2.000, 9 rounds"
-        assert check.text == (
-            f"speedup of device-tensors over cpu-tensors: median ratio of paired blocks 2.000 (sequential test: {where}), must be at least 1.5{lacking if rounds < PAIRS else ''}"
-        )
-        assert check.verdict == (UNCLEAR if rounds < PAIRS else PASSED)
 
 
 def tailed(slowest: int) -> dict[int, list[int]]:

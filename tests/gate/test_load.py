@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
+from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import check_alone, confirm_checks
-from ortbench.features.gate.job import gate_stored
 from ortbench.features.gate.plan import Limits, limits_of
 from ortbench.features.load.analysis import (
     CONCURRENCY,
@@ -45,33 +43,6 @@ from tests.results import (
 from tests.typed import typed
 
 # Stored
-
-
-def test_what_matters_most_of_each_level_is_held_against_a_baseline() -> None:
-    both = [load_result(*load_cases(serving(factor)), *load_cases(paced(factor))[:2]) for factor in (1.2, 1.0)]
-    found = check_stored(both[0], both[1], limits())
-    assert verdicts(found) == {
-        **{f"{mode} throughput concurrency={count}": FAILED for mode in ("cpu-tensors", "device-tensors") for count in (1, 2, 4, 8)},
-        "device-tensors latency p99 rate=10": FAILED, "device-tensors latency p99 rate=30": FAILED,
-    }  # fmt: skip
-    assert found[0].text == (
-        "cpu-tensors throughput concurrency=1: 83.3 inferences/s against 100 inferences/s, ratio 1.200 (1.138 to 1.265 with the noise of both runs), must be at most 1.05"
-    )
-    assert found[0].ratio == pytest.approx(1.2)
-    assert (found[0].limit, found[0].rounds) == (1.05, None)
-
-
-def test_only_what_lies_beyond_the_noise_is_a_verdict() -> None:
-    for factor, most, verdict in [
-        (0.98, 0.05, PASSED),
-        (1.05, 0.05, UNCLEAR),
-        (1.12, 0.05, FAILED),
-        (1.1, 0.2, PASSED),
-        (0.5, 0.05, PASSED),
-    ]:
-        for metric in ("throughput@concurrency=2", "latency.p99@concurrency=2"):
-            (check,) = check_stored(serving(factor), serving(), limits(f"cpu-tensors.{metric}", most=most))
-            assert check.verdict == verdict
 
 
 def test_which_levels_a_metric_is_of() -> None:
@@ -114,22 +85,6 @@ def test_levels_that_there_are_not() -> None:
         check_alone(stored, Limits(slo={"p99": MS}))
 
 
-def test_a_latency_without_blocks_cannot_be_told_and_says_why() -> None:
-    old = paced()
-    load_cases(old)[1].load_blocks = (load_cases(old)[1].load_blocks or [])[:2]
-    (check,) = check_stored(paced(), old, limits("latency.p99@rate=30"))
-    assert check.verdict == UNCLEAR
-    assert "(fewer than 3 blocks, so no interval; a longer --duration gives more)" in check.text
-    verdict = gate_stored(paced(), old, limits("latency.p99@rate=30"), force=False)
-    assert (verdict.word, verdict.code) == ("cannot tell", 4)
-    assert verdict.sentence == "cannot tell, the checks say what is lacking"
-    noisy = gate_stored(serving(1.05), serving(), limits("throughput@concurrency=2"), force=False)
-    assert (
-        noisy.sentence
-        == "cannot tell, too noisy for a verdict: measure both sides in turns, with --model and --baseline-model"
-    )
-
-
 def test_a_queue_that_grows_has_no_latency() -> None:
     for candidate, baseline, verdict, who in [
         (1.0, 0.5, FAILED, "the candidate"),
@@ -141,26 +96,6 @@ def test_a_queue_that_grows_has_no_latency() -> None:
         assert check.verdict == verdict
         assert check.text.startswith(
             f"cpu-tensors latency p99 rate=90: with {who} requests come as fast as they are served or faster"
-        )
-
-
-def test_a_level_that_failed_or_is_of_another_load() -> None:
-    one = serving()
-    lose(one, 3)
-    verdict = gate_stored(one, serving(), limits(), force=False)
-    assert verdict.failed_cases == ["candidate: cpu-tensors with 8 clients failed: the worker was ended by SIGSEGV"]
-    assert verdict.code == 1
-    one.cases.append(replace(load_cases(one)[3], mode="device-tensors"))
-    (said,) = gate_stored(one, serving(), limits(), force=False).failed_cases
-    assert said == "candidate: cpu-tensors, device-tensors with 8 clients failed: the worker was ended by SIGSEGV"
-    for baseline, reason in [
-        (result_of(measured("cpu-tensors", latency=steady([1000] * 24))), "kind: single inferences and a load"),
-        (serving(sessions="process"), "sessions: process and shared"),
-    ]:
-        baseline.model, baseline.target, baseline.environment = serving().model, serving().target, serving().environment
-        assert (
-            refusal(NotComparable, gate_stored, serving(), baseline, limits(), force=False)
-            == f"baseline and candidate are not comparable: {reason} (--force compares them anyway)"
         )
 
 
@@ -327,17 +262,6 @@ def test_a_level_is_measured_until_its_contest_is_decided() -> None:
     assert live.needs_more("cpu-tensors", CLIENTS, 1000)
 
 
-def test_a_block_has_so_many_runs_that_its_percentile_is_not_the_slowest() -> None:
-    for metric, clients, due in [
-        ("latency.median", 1, 20),
-        ("latency.p95", 11, 20),
-        ("latency.p99", 51, 51),
-        (None, 1, 51),
-    ]:
-        live = LiveLoadGate(limits(*filter(None, [metric])), [("cpu-tensors", CLIENTS), ("cpu-tensors", PACED)])
-        assert (live.least_runs("cpu-tensors", CLIENTS), live.least_runs("cpu-tensors", PACED)) == (clients, due)
-
-
 def test_a_queue_that_grows_on_the_candidate_alone_is_a_regression_that_is_to_be_confirmed() -> None:
     candidate, baseline = sides(1.0, 12)
     load_cases(candidate)[1].set_metric("utilisation", 1.0)
@@ -353,16 +277,6 @@ def test_a_queue_that_grows_on_the_candidate_alone_is_a_regression_that_is_to_be
     (_, lost) = confirm_checks(found, live.regressions(found), heard(*sides(1.0, 12), limits())[1])
     assert lost.verdict == UNCLEAR
     assert lost.text.endswith("(98% CI 1.000 to 1.000, 12 rounds), so the regression is not confirmed")
-
-
-def test_limits_of_the_candidate_itself_are_checked_beside() -> None:
-    candidate, baseline = sides(1.0, 12)
-    _, found = heard(
-        candidate, baseline, limits("throughput@concurrency=4", slo={"p99": 20 * MS}, require_modes=("device-tensors",))
-    )
-    assert verdicts(found) == {
-        "cpu-tensors throughput concurrency=4": PASSED, "mode device-tensors": FAILED, "SLO of cpu-tensors p99 rate=30": PASSED,
-    }  # fmt: skip
 
 
 def test_a_level_that_a_side_has_not_is_no_contest_and_nothing_to_compare_is_said() -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.core.errors import BadInput, NotComparable
+from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED
 from ortbench.features.gate.gates.baseline import LiveGate
 from ortbench.features.gate.gates.checks import check_alone
-from ortbench.features.gate.job import gate_stored
 from ortbench.features.gate.plan import Limits
 from ortbench.features.loop.model import LoopWork
-from tests.gate.test_metrics import limits
-from tests.results import level, loop_of, loop_result, measured, result_of, steady
+from tests.results import level, loop_result
 
 MODES = ("cpu-tensors", "device-resident")
 
@@ -40,28 +38,3 @@ def test_limits_of_a_loop_alone() -> None:
 
 
 # Stored
-
-
-def test_another_loop_is_not_comparable_unless_forced() -> None:
-    for baseline, reason in [
-        (
-            result_of(measured("cpu-tensors", latency=steady([4_001_000] * 24))),
-            "kind: single inferences and a loop of 4 steps",
-        ),
-        (loop_result(level("cpu-tensors", count=8)), "steps: 8 and 4"),
-        (
-            loop_result(level("cpu-tensors"), loop=loop_of(4, feedback=[["cell_out", "cell"]])),
-            "feedback: cell_out=cell and hidden_out=hidden",
-        ),
-        (
-            loop_result(level("cpu-tensors"), loop=loop_of(4, first={"sequence": 5})),
-            "first step: sequence 5 and default",
-        ),
-    ]:
-        with pytest.raises(NotComparable) as caught:
-            gate_stored(loop_result(level("cpu-tensors")), baseline, limits(), force=False)
-        said = f"baseline and candidate are not comparable: {reason} (--force compares them anyway)"
-        assert (str(caught.value), caught.value.exit_code) == (said, 5)
-        verdict = gate_stored(loop_result(level("cpu-tensors")), baseline, limits(), force=True)
-        assert verdict.remarks[0] == f"not comparable, forced: baseline and candidate: {reason}"
-        assert len(verdict.checks) == 1

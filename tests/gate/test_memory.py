@@ -8,13 +8,12 @@ from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates.baseline import LiveGate, check_stored
 from ortbench.features.gate.gates.checks import Verdict, check_alone
-from ortbench.features.gate.plan import Limits, limits_of
+from ortbench.features.gate.plan import Limits
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Case, Result
 from ortbench.plan.option_types import parse_size
 from tests.expect import refusal
 from tests.results import broken, measured, result_of, steady, weighed
-from tests.typed import typed
 
 MB = 1_000_000
 DEVICE = parse_metric("cpu-tensors.device_memory")
@@ -40,15 +39,6 @@ def test_a_size_is_read_with_its_unit() -> None:
             refusal(BadInput, parse_size, text, "--max-host-memory")
             == f"--max-host-memory {text!r}: write a size such as 2GB, 512MiB or a number of bytes"
         )
-
-
-def test_which_limits_need_memory() -> None:
-    assert limits_of(typed({"max-device-memory": "1GB"}, "gate"), False, ()).of_memory
-    assert limits_of(typed({"max-host-memory": "1GB"}, "gate"), False, ()).of_memory
-    assert limits_of(typed({"metric": ["device_memory"]}, "gate"), True, ()).of_memory
-    assert not limits_of({}, True, ()).of_memory
-    assert limits_of(typed({"metric": ["host_memory", "h2d"]}, "gate"), True, ()).phases() == {"latency", "h2d"}
-    assert limits_of(typed({"max-host-memory": "1GB"}, "gate"), False, ()).any
 
 
 def said(result: Result, **limits: Any) -> list[tuple[str, str]]:

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from ortbench import compare
-from ortbench.analysis.intervals import ROUNDS
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from tests.analysis.test_why import LAYERS, chain, nodes_of
-from tests.conftest import MODELS, ONCE, ROOT, ortbench
+from tests.conftest import MODELS, ONCE, ortbench
 from tests.refdevice import EP_NAME
 from tests.results import measured, result_of, steady, tensor
 from tests.truth import relu_model
@@ -42,55 +41,6 @@ def files(files: Callable[[str, Result], Path]) -> Callable[..., list[Path]]:
 
 def verdicts(out: str) -> list[str]:
     return re.findall(r"^(?!mode).*?  (faster|slower|same|cannot tell)(?=  |$)", out, re.MULTILINE)
-
-
-def test_the_words(files: Any) -> None:
-    results = files(a=at(1.0), same=at(1.0), slower=at(1.5), faster=at(0.5), near=at(1.015))
-    found = [
-        verdicts(ortbench("compare", results[0], other, "--mode", "cpu-tensors", "--equivalence-margin", "4%").out)
-        for other in results[1:]
-    ]
-    assert found == [["same"], ["slower"], ["faster"], ["cannot tell"]]
-
-
-def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path) -> None:
-    old, few = (result_of(measured("cpu-tensors", latency=steady(QUIET[:count]))) for count in (6, 3))
-    old.stopped = {"reason": "precision", "value": 0.01}
-    few.stopped = {"reason": "iterations", "value": 20, "per": "mode"}
-    paths = files(old=old, few=few, fine=at(1.2))
-    ran = ortbench("compare", *paths[:2], COLUMNS="200")
-    assert (ran.code, verdicts(ran.out)) == (0, ["cannot tell"])
-    lines = ran.out.splitlines()
-    first = lines.index("! Too few blocks to compare few: 3 of 8.")
-    assert lines[first + 1 : first + 4] == [
-        "  Next: measure again without --iterations",
-        "! Too few blocks to compare old: 6 of 8.",
-        "  Next: measure again with --precision 0",
-    ]
-    trend = ortbench("compare", *paths, COLUMNS="200").out
-    assert (trend.count("compare old: 6"), trend.count("compare few: 3"), trend.count("compare fine")) == (1, 1, 0)
-    page = tmp_path / "page.html"
-    assert ortbench("report", *paths, "--html", page).code == 0
-    said = "Too few blocks to compare few: 3 of 8.<br>Next: measure again without --iterations"
-    assert said in page.read_text().replace("\xa0", " ")
-    gate = ortbench("gate", paths[2], "--baseline", paths[1], COLUMNS="200")
-    assert gate.code == 4
-    assert "the baseline has 3 blocks and a comparison needs 8: measure again without --iterations" in gate.out
-    assert "gate: cannot tell, the checks say what is lacking" in gate.out
-
-
-def test_two_default_runs_can_be_compared(tmp_path: Path) -> None:
-    """Also of a model whose medians are known at once: any precision will do."""
-    for name in ("a", "b"):
-        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--precision", 9, "--out",
-                       tmp_path / name)  # fmt: skip
-        assert ran.code == 0, ran.err
-    files = sorted(tmp_path.glob("*/*/result.json"))
-    rounds = [len(json.loads(file.read_text())["cases"][0]["blocks"]["latency"]) for file in files]
-    assert min(rounds) >= ROUNDS
-    told = json.loads(ortbench("compare", *files, "--json", "-").out)["records"]
-    (record,) = [it for it in told if it["vs_first"] and it["metric"] == "latency"]
-    assert record["vs_first"]["low"] is not None
 
 
 def test_why_is_in_the_text_the_json_and_from_python(files: Any, tmp_path: Path) -> None:
@@ -144,13 +94,6 @@ def test_what_is_not_comparable_is_refused_unless_forced(files: Any) -> None:
     assert "; EP: SomeExecutionProvider and OtherExecutionProvider" in forced.out
 
 
-def test_folders_are_taken_and_tell_results_apart() -> None:
-    folder = ROOT / "reports" / "copy_bound-refdevice"
-    ran = ortbench("compare", folder, folder / "result.json", "--mode", "cpu-tensors")
-    assert ran.code == 0, ran.err
-    assert "1 copy_bound-refdevice" in ran.out
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -200,19 +143,6 @@ def columns(out: str) -> list[str]:
     return [name for found in two for name in re.split("  +", found)] or list(dict.fromkeys(three))
 
 
-def test_a_folder_of_results_is_compared_by_what_differs(tmp_path: Path) -> None:
-    place = folders(
-        tmp_path / "reports",
-        m_some_20260101_000002=at(1.2, target__intra_op_threads=4),
-        m_some_20260101_000001=at(1.0, target__intra_op_threads=1),
-    )
-    ran = ortbench("compare", place)
-    assert (ran.code, ran.err) == (0, "")
-    assert columns(ran.out) == ["intra-op-threads=1", "intra-op-threads=4"]
-    assert re.search(r"^mode +metric +intra-op-threads=1 +intra-op-threads=4 +ratio", ran.out, re.MULTILINE)
-    assert "• what differs (intra-op-threads=1 → intra-op-threads=4): intra-op threads: 1 → 4\n" in ran.out
-
-
 def test_names_that_were_given_are_the_columns(tmp_path: Path) -> None:
     one, other = at(1.0, target__intra_op_threads=1), at(1.2, target__intra_op_threads=2)
     one.name, other.name = "before", "after |x| <b>"
@@ -258,15 +188,6 @@ def test_a_folder_in_which_nothing_may_be_compared(tmp_path: Path) -> None:
     forced = ortbench("compare", place, "--force")
     assert forced.code == 0
     assert columns(forced.out) == ["batch=8", "batch=1", "batch=16"]
-
-
-def test_a_page_of_a_folder(tmp_path: Path) -> None:
-    place = folders(tmp_path / "r", a_20260101_000001=batch(1), a_20260101_000002=batch(10), a_20260101_000003=batch(2))
-    ran = ortbench("report", place)
-    assert (ran.code, ran.out) == (0, f"Saved in {place / 'report.html'}\n")
-    page = (place / "report.html").read_text()
-    assert re.findall(r'<a href="#result-\d">(.*?)</a>', page) == ["batch=1", "batch=10", "batch=2"]
-    assert "ratios compare modes of one result; other results differ in shapes" in page.replace("\xa0", " ")
 
 
 def test_files_that_a_glob_names_beside_results_are_passed_over(tmp_path: Path) -> None:
@@ -323,11 +244,3 @@ def test_an_ep_with_nodes_on_the_cpu_where_none_may_be_leaves_the_others(library
     assert "stay on the CPU" in ran.error_line
     (folder,) = tmp_path.iterdir()
     assert [path.name for path in folder.iterdir() if path.is_dir()] == ["cpu"]
-
-
-def test_an_ep_with_other_outputs_fails_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
-    model = relu_model(tmp_path / "relu.onnx", 1 << 16)
-    ran = ortbench("run", model, "--ep", "cpu", "--ep", library, "--ep-option", f"{library}:wrong_run=1+",
-                   *ONCE, "--mode", "cpu-tensors", "--out", tmp_path / "out")  # fmt: skip
-    assert ran.code == 1
-    assert f"cpu-tensors failed: the outputs of {library.stem} are not those of cpu" in ran.error_line

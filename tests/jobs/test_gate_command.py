@@ -9,12 +9,10 @@ import shutil
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import onnx
 import pytest
 
 from ortbench.__main__ import main
@@ -41,62 +39,9 @@ def scaled(factor: float) -> Result:
 # Stored results
 
 
-@pytest.mark.parametrize(
-    ("factor", "code", "word"), [(1.0, 0, "passed"), (0.8, 0, "passed"), (1.12, 3, "failed"), (1.05, 4, "cannot tell")]
-)
-def test_a_stored_baseline(files: Any, factor: float, code: int, word: str) -> None:
-    ran = ortbench("gate", files("new", scaled(factor)), "--baseline", files("old", scaled(1.0)))
-    assert (ran.code, ran.err) == (code, "")
-    assert f"gate: {word}" in ran.out
-    assert "must be at most 1.05" in ran.out
-
-
-def test_its_json_and_junit_are_written(files: Any, tmp_path: Path) -> None:
-    new, old = files("new", scaled(1.2)), files("old", scaled(1.0))
-    ran = ortbench("gate", new, "--baseline", old, "--json", "-", "--junit", tmp_path / "gate.xml")
-    data = json.loads(ran.out)
-    assert (ran.code, data["exit_code"], data["verdict"]) == (3, 3, "failed")
-    (check,) = data["checks"]
-    assert check["name"] == "cpu-tensors latency median"
-    assert check["ratio"] == pytest.approx(1.2)
-    suites = ET.parse(tmp_path / "gate.xml").getroot()
-    assert [case.get("name") for case in suites.iter("testcase")] == ["cpu-tensors", "cpu-tensors latency median"]
-    assert len(list(suites.iter("failure"))) == 1
-
-
-def test_the_job_summary_is_written_where_ci_wants_one(files: Any, tmp_path: Path) -> None:
-    summary = tmp_path / "summary.md"
-    summary.write_text("before\n")
-    ortbench("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), GITHUB_STEP_SUMMARY=str(summary))
-    text = summary.read_text()
-    assert text.startswith("before\n")
-    assert "# ortbench gate: failed" in text
-
-
 def test_quiet_prints_nothing_and_keeps_the_code(files: Any) -> None:
     ran = ortbench("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), "--quiet")
     assert (ran.code, ran.out, ran.err) == (3, "", "")
-
-
-def test_other_machines_are_not_comparable_unless_forced(files: Any) -> None:
-    old = result_of(*scaled(1.0).cases, environment__cpu__model="Another CPU")
-    new, baseline = files("new", scaled(1.0)), files("old", old)
-    ran = ortbench("gate", new, "--baseline", baseline)
-    assert ran.code == 5
-    assert "CPU: Another CPU and Some CPU" in ran.error_line
-    assert "--force" in ran.error_line
-    forced = ortbench("gate", new, "--baseline", baseline, "--force")
-    assert forced.code == 0
-    assert "not comparable, forced" in forced.out
-
-
-def test_committed_results_are_read() -> None:
-    """They have no run_id."""
-    folder = ROOT / "reports" / "copy_bound-refdevice"
-    ran = ortbench(
-        "gate", folder, "--baseline", folder, "--max-regression", "40%", "--min-speedup", "device-resident=1"
-    )
-    assert ran.code == 0, ran.out + ran.err
 
 
 def test_a_failed_case_outweighs_every_verdict(files: Any) -> None:
@@ -104,28 +49,6 @@ def test_a_failed_case_outweighs_every_verdict(files: Any) -> None:
     ran = ortbench("gate", files("new", new), "--baseline", files("old", scaled(1.0)))
     assert ran.code == 1
     assert ran.error_line == "candidate: device-tensors failed: the driver died"
-
-
-def test_limits_without_a_baseline(files: Any) -> None:
-    result = result_of(
-        measured("cpu-tensors", latency=steady(QUIET)),
-        measured("device-resident", latency=steady(value // 2 for value in QUIET)),
-        broken("host-accessible", "unsupported", "no such memory"),
-        placement__cpu_operators={"Shape": 2},
-    )
-    path = files("new", result)
-    limits = [
-        (("--min-speedup", "device-resident=1.9"), 0),
-        (("--min-speedup", "device-resident=2.1"), 3),
-        (("--max-copy-share", "55%"), 0),
-        (("--max-copy-share", "45%"), 3),
-        (("--max-cpu-nodes", "2"), 0),
-        (("--max-cpu-nodes", "1"), 3),
-        (("--require-mode", "device-resident"), 0),
-        (("--require-mode", "host-accessible"), 3),
-        (("--require-mode", "device-tensors"), 3),
-    ]
-    assert [ortbench("gate", path, *limit).code for limit, _ in limits] == [code for _, code in limits]
 
 
 BAD: list[tuple[list[str], str]] = [
@@ -265,51 +188,6 @@ def test_a_regression_that_fresh_workers_do_not_show_is_none(relu: Path, library
     assert {path.parent.name for path in folder.glob("again/*/result.json")} == {"candidate", "baseline"}
 
 
-def test_blocks_of_both_sides_share_rounds_and_have_one_size(relu: Path, library: Path, tmp_path: Path) -> None:
-    live(relu, library, tmp_path, "--baseline-set", "ep-option=compute_us=3300", "--mode", "device-resident")
-    (folder,) = tmp_path.iterdir()
-    blocks = []
-    for side in ("candidate", "baseline"):
-        (case,) = json.loads((folder / side / "result.json").read_text())["cases"]
-        blocks.append(case["blocks"]["latency"])
-    assert [block[:2] for block in blocks[0]] == [block[:2] for block in blocks[1]]
-    first = [a[2] < b[2] for a, b in zip(*blocks, strict=True)]  # one clock on both sides
-    assert set(first) == {True, False}  # the order is shuffled
-
-
-def test_a_budget_too_small_for_a_verdict_cannot_tell(relu: Path, library: Path, tmp_path: Path) -> None:
-    ran = live(
-        relu,
-        library,
-        tmp_path,
-        "--baseline-set",
-        "ep-option=compute_us=3000",
-        "--duration",
-        0.02,
-        "--mode",
-        "device-tensors",
-    )
-    assert ran.code == 4
-    assert "gate: cannot tell" in ran.out
-    assert "too few rounds" in ran.out
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "crosses"),
-    [
-        (["--max-copy-share", "70%", "--min-speedup", "device-resident=1.2", "--require-mode", "host-accessible",
-          "--max-cpu-nodes", 0], 0, 0),
-        (["--max-copy-share", "20%", "--min-speedup", "device-resident=4", "--mode", "cpu-tensors"], 3, 2),
-    ],
-)  # fmt: skip
-def test_limits_of_a_live_gate(
-    relu: Path, library: Path, tmp_path: Path, options: list[object], code: int, crosses: int
-) -> None:
-    copies = ("--ep-option", "upload_latency_us=1000", "--ep-option", "download_latency_us=1000")
-    ran = live(relu, library, tmp_path, *copies, *options, compute_us=2000)
-    assert (ran.code, ran.out.count("✗")) == (code, crosses), ran.out + ran.err
-
-
 def test_modes_that_only_a_limit_needs_are_not_held_against_the_baseline(
     relu: Path, library: Path, tmp_path: Path
 ) -> None:
@@ -335,14 +213,6 @@ def test_a_metric_of_one_phase(relu: Path, library: Path, tmp_path: Path) -> Non
     assert set(case["samples"]) == {"h2d", "latency", "cpu_time", "page_faults", "involuntary_switches"}
 
 
-def test_two_eps_are_held_against_each_other(relu: Path, library: Path, tmp_path: Path) -> None:
-    ran = ortbench("gate", "--model", relu, "--ep", "cpu", "--baseline-set", f"ep={library}", "--mode", "host-accessible",
-                   "--max-regression", "5%", "--warmup", 1, "--out", tmp_path)  # fmt: skip
-    assert ran.code == 0, ran.out + ran.err
-    nowhere = ortbench("gate", "--model", relu, "--ep", "cpu", "--baseline-set", "ep=nowhere", "--out", tmp_path)
-    assert nowhere.code == 2
-
-
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -366,31 +236,6 @@ def test_models_with_other_inputs_are_not_comparable(tmp_path: Path) -> None:
     assert ran.code == 5
     assert "the inputs differ" in ran.error_line
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.usefixtures("clock")
-def test_models_with_other_outputs_are_compared_with_a_warning(relu: Path, tmp_path: Path) -> None:
-    other = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 17]> g (float[16384] x) => (float[16384] y) { y = Neg(x) }'
-    )
-    onnx.save(other, tmp_path / "neg.onnx")
-    ran = ortbench("gate", "--model", tmp_path / "neg.onnx", "--baseline-model", relu, "--ep", "cpu", "--mode", "cpu-tensors",
-                   "--max-regression", "900%", "--warmup", 1, "--out", tmp_path / "out")  # fmt: skip
-    assert ran.code == 0, ran.out + ran.err
-    assert "warning: the outputs of candidate are not those of baseline" in ran.out
-
-
-@pytest.mark.usefixtures("clock")
-def test_the_same_on_both_sides_is_said_and_passes(tmp_path: Path) -> None:
-    tiny = MODELS / "tiny.onnx"
-    shutil.copy(tiny, tmp_path / "copy.onnx")
-    ran = ortbench("gate", "--model", tiny, "--baseline-model", tmp_path / "copy.onnx", "--ep", "cpu", "--mode", "cpu-tensors",
-                   "--max-regression", "900%", "--warmup", 1, "--out", tmp_path / "out", COLUMNS="200")  # fmt: skip
-    assert (ran.code, ran.err) == (0, "")
-    (said,) = [line.removeprefix("• ") for line in ran.out.splitlines() if "nothing recorded differs" in line]
-    (folder,) = (tmp_path / "out").glob("[!.]*")
-    assert json.loads((folder / "gate.json").read_text())["remarks"] == [said]
-    assert f"\n- {said}\n" in (folder / "gate.md").read_text()
 
 
 @pytest.mark.wide

@@ -12,15 +12,12 @@ import pytest
 from ortbench.facts.findings import facts_of
 from ortbench.features.page.report.page import build_page
 from ortbench.model.result import Result
-from ortbench.plan.option_types import parse_time
-from tests.conftest import Ran, ortbench
+from tests.conftest import ortbench
 from tests.jobs.test_suite_run import suite
 from tests.jobs.test_sweep_command import batched
-from tests.loop_truth import FED, loop_model
 from tests.refdevice import Config
-from tests.results import fact, keys, values
+from tests.results import fact, values
 from tests.truth import relu_model, run_on_device
-from tests.virtual import Clock
 from tests.virtual.machine import VARIABLE
 
 pytestmark = pytest.mark.process
@@ -44,8 +41,9 @@ def first_words(out: str) -> list[str]:
 
 
 def run(library: Path, folder: Path, *line: object, command: str = "run", **environment: str) -> tuple[Result, str]:
-    model = loop_model(folder / "m.onnx") if command == "loop" else batched(folder / "m.onnx")
-    code, result, out, err = run_on_device(library, model, MS_DEVICE, folder, *line, command=command, **environment)
+    code, result, out, err = run_on_device(
+        library, batched(folder / "m.onnx"), MS_DEVICE, folder, *line, command=command, **environment
+    )
     assert code == 0, err
     return result, out
 
@@ -55,12 +53,7 @@ TWO = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 200
 
 @pytest.mark.parametrize(
     ("command", "line", "waited"),
-    [
-        ("run", TWO, 0.14),
-        ("loop", (*FED, *TWO), 0.02),
-        ("sweep", ("--dim", "batch=1,4", *TWO), 0.07),
-        ("load", ("--mode", "device-resident", "--concurrency", 1, "--duration", 1), 0.19),
-    ],
+    [("run", TWO, 0.14), ("load", ("--mode", "device-resident", "--concurrency", 1, "--duration", 1), 0.19)],
 )
 def test_what_is_said_first(
     command: str, line: tuple[object, ...], waited: float, library: Path, tmp_path: Path
@@ -77,24 +70,6 @@ def test_what_is_said_first(
     (table,) = (tmp_path / "out").glob("*/table.md")
     assert f"- {said}\n  - Next: `{again}`\n" in table.read_text()
     assert said in build_page([result], [command]).replace("&#39;", "'")
-
-
-def test_a_quiet_machine_is_not_mentioned(library: Path, tmp_path: Path) -> None:
-    result, out = run(library, tmp_path, *TWO)
-    assert "Busy" not in out
-    assert "busy-machine" not in [code for code, *_ in keys(result)]
-    assert result.noise is not None
-    assert {block[3] for block in result.noise["blocks"]} == {0}
-    assert [block[1] for block in result.noise["blocks"]] == sorted(
-        start for case in result.cases for _, _, start in case.blocks["latency"]
-    )
-
-
-def test_a_bandwidth_curve_of_a_busy_machine(library: Path, tmp_path: Path) -> None:
-    line = ("bandwidth", "--ep-library", library, "--iterations", 3, "--max-size", "16kB", "--out", tmp_path)
-    ran = ortbench(*line, **MS_DEVICE.environ(), **BUSY)
-    assert ran.code == 0, ran.err
-    assert first_words(ran.out)[0] == f"{OTHERS}."
 
 
 def test_configurations_side_by_side_say_it_once(library: Path, tmp_path: Path) -> None:
@@ -114,26 +89,6 @@ def test_configurations_side_by_side_say_it_once(library: Path, tmp_path: Path) 
     ran = ortbench(*line, "--out", tmp_path / "out", **MS_DEVICE.environ(), **machine(others=[1.22]))
     assert ran.code == 0, ran.err
     assert " ".join(ran.out.split()).count("Busy machine") == 1
-
-
-def gated(library: Path, folder: Path, factor: float, **environment: str) -> Ran:
-    line = ("--model", relu_model(folder / "m.onnx", 4000), "--ep-library", library, "--mode", "device-resident",
-            "--baseline-set", "ep-option=compute_us=1000", "--ep-option", f"compute_us={1000 * factor:g}", "--max-regression",
-            "5%", "--out", folder / "out")  # fmt: skip
-    return ortbench("gate", *line, **MS_DEVICE.environ(), **environment)
-
-
-@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (1.2, 3)])
-def test_a_gates_verdict_is_the_same_and_noise_is_said(
-    factor: float, code: int, library: Path, clock: Clock, tmp_path: Path
-) -> None:
-    quiet = gated(library, tmp_path, factor)
-    clock.restart()
-    busy = gated(library, tmp_path, factor, **machine(others=[1.22]))
-    assert (quiet.code, busy.code) == (code, code)
-    assert f"! {OTHERS}.\n" in busy.out
-    assert "Busy" not in quiet.out
-    assert busy.out.splitlines()[-2].split(" ")[:2] == quiet.out.splitlines()[-2].split(" ")[:2]
 
 
 SUITE = """
@@ -168,12 +123,6 @@ def test_a_suite_says_which_cases(tmp_path: Path) -> None:
 WAIT = ("--mode", "device-resident", "--iterations", 3, "--warmup", 1)
 
 
-def test_a_run_starts_when_the_machine_is_quiet(library: Path, tmp_path: Path) -> None:
-    result, out = run(library, tmp_path, *WAIT, "--wait-quiet", "60s", **machine(others=[1.5, 1.5, 0.0]))
-    assert [it for it in result.warnings if it["code"] == "never-quiet"] == []
-    assert "Busy" not in out
-
-
 def test_a_machine_that_never_was_quiet_is_measured_all_the_same_and_says_so(library: Path, tmp_path: Path) -> None:
     _, out = run(library, tmp_path, *WAIT, "--wait-quiet", "5s", **machine(others=[1.0]))
     why = "the machine was not quiet within 5 s: other processes used 50% of 2 cores in the last second"
@@ -192,10 +141,6 @@ def test_a_machine_that_must_be_quiet(line: tuple[str, ...], within: str, librar
     assert ran.error_line == f"{why} (--require-quiet)"
     assert not out.exists() or not list(out.iterdir())
     assert ortbench(*asked, **MS_DEVICE.environ()).code == 0
-
-
-def test_a_time_is_in_seconds() -> None:
-    assert [parse_time(it, "") for it in ("60s", "0.5", "5min", "5 m", "2h")] == [60, 0.5, 300, 300, 7200]
 
 
 def test_a_timeline_has_a_track_of_noise(library: Path, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.process
 
 ROWS, INPUTS, CLASSES = 16, 64, 10
 WEIGHTS = np.random.default_rng(3).standard_normal((INPUTS, CLASSES)).astype(np.float32)
-RATIO = r"^cpu-tensors +latency +\S+ +\S+ +(\S+)"  # of the table of both configurations
 PLAIN = ("--opt-level", "disable")  # so that no fusion quantizes more
 LOWER = ("--mode", "cpu-tensors", "--mode", "device-tensors", *ONCE)
 
@@ -143,48 +142,11 @@ def result(out: Path, side: str) -> dict[str, Any]:
     return data
 
 
-def test_doubtful_outputs_are_measured_and_said_once(relu: Path, library: Path, tmp_path: Path) -> None:
-    ran = lowered(relu, library, out=tmp_path / "out")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.count("lower precision") == 1
-    assert ran.out.count("if that is acceptable, pass --") == 1
-    found = result(tmp_path / "out", "librefdevice")
-    assert {case["status"] for case in found["cases"]} == {"ok"}
-    assert {case["checks"]["outputs"]["verdict"] for case in found["cases"]} == {"passed"}  # its modes agree
-    (compared,) = found["outputs"]
-    assert compared["against"] == "cpu"  # whichever came first
-    assert compared["doubt"]["mends"].startswith("if that is acceptable, pass --")
-    # bfloat16 keeps 8 bits of a value, so that its largest error is at most 2⁻⁹ of the next power of two.
-    assert 0 < compared["distances"][0]["max_error"] <= 2.0**-8
-    assert 45 < compared["distances"][0]["sqnr"] < 65
-    assert "outputs" not in result(tmp_path / "out", "cpu")
-    assert re.findall(RATIO, ran.out, re.MULTILINE) == ["–"]
-    assert f"{library.stem} (doubtful)" in ran.out
-    accepts = compared["doubt"]["mends"].removeprefix("if that is acceptable, pass ").split()
-    again = lowered(relu, library, *accepts, out=tmp_path / "accepted")
-    assert "(doubtful)" not in again.out
-    assert float(re.findall(RATIO, again.out, re.MULTILINE)[0]) > 0
-
-
 def test_strict_outputs_refuse_them(relu: Path, library: Path, tmp_path: Path) -> None:
     ran = lowered(relu, library, "--strict-outputs", out=tmp_path)
     assert ran.code == 1
     assert f"failed: the outputs of {library.stem} are not those of cpu: " in ran.error_line
     assert "a likely cause is that an EP computes in reduced precision" in ran.error_line
-
-
-def test_a_gate_tells_nothing_of_them(relu: Path, library: Path, tmp_path: Path) -> None:
-    line = ("gate", "--model", relu, "--ep", library, "--ep-option", "bfloat16=1", "--baseline-set", "ep=cpu")
-    rest = ("--mode", "cpu-tensors", "--max-regression", "900%", "--duration", 0.2, "--warmup", 1)
-    ran = ortbench(*line, *rest, "--limit", "outputs.sqnr=30", "--out", tmp_path / "a")
-    assert ran.code == 4, ran.out + ran.err
-    assert "? cpu-tensors latency median: not judged, as the outputs differ by a lower precision" in ran.out
-    assert "✓ outputs.sqnr: " in ran.out
-    assert "Doubtful" not in ran.out  # the configuration has a name
-    assert ran.out.count("is likely to compute in a lower precision") == 1
-    strict = ortbench(*line, *rest, "--strict-outputs", "--out", tmp_path / "b")
-    assert strict.code == 1
-    assert "the outputs of candidate are not those of baseline" in strict.error_line
 
 
 def test_outputs_beside_expected_ones(relu: Path, library: Path, tmp_path: Path) -> None:

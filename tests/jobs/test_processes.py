@@ -19,10 +19,6 @@ TINY = MODELS / "tiny.onnx"
 SHORT = ("--ep", "cpu", "--mode", "cpu-tensors", "--mode", "device-tensors", "--warmup", 1)
 
 
-def firsts(result: dict[str, Any]) -> list[list[int]]:
-    return [case["processes"] for case in result["cases"]]
-
-
 def test_a_run_is_measured_in_several_processes(tmp_path: Path) -> None:
     ran = ortbench(
         "run", TINY, *SHORT, "--iterations", 10, "--processes", 3, "--out", tmp_path, "--json", tmp_path / "a.json"

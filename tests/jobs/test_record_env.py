@@ -15,8 +15,6 @@ from tests.results import measured, result_of, steady
 
 pytestmark = pytest.mark.process
 
-SAME = "nothing recorded differs between the two (model files with the same contents, same EP, options, versions, machine): differences are noise, or come from what is not recorded"
-
 
 def saved(folder: Path, name: str, **variables: str) -> Path:
     made = plain()

@@ -59,51 +59,6 @@ def test_how_long_it_takes(loop: Loop | float, modes: int, events: list[Event], 
     assert least < forecast.left_s() < most
 
 
-def test_stretches_for_energy_are_to_come_until_they_begin() -> None:
-    clock = Clock()
-    plain, more = (Forecast(Loop(duration_s=5.0), 1, 4, clock, passes=count) for count in (0, 4))
-    assert more.left_s() == plain.left_s() + 16
-    more.know_modes(3)
-    for left in (12, 8, 4):
-        more.begin("pass")
-        assert more.left_s() == left
-
-
-@pytest.mark.parametrize("run_s", [0.0, 0.02, 2.0])
-def test_it_never_says_more_while_nothing_new_is_known(run_s: float) -> None:
-    clock = Clock()
-    forecast = Forecast(Loop(duration_s=2.0), configurations=1, modes=2, clock=clock)
-    forecast.begin("open")
-    forecast.know_first(0, run_s)
-    said = [forecast.left_s()]
-    for step, count in (("prepare", 2), ("measure", 1), ("finish", 2)):
-        for _ in range(count):
-            forecast.begin(step)  # type: ignore[arg-type]
-            said.append(forecast.left_s())
-            clock.now += 0.1
-            said.append(forecast.left_s())
-    assert said == sorted(said, reverse=True)
-    assert said[-1] <= 0.1 + 2 * run_s
-
-
-def test_a_load_says_itself_how_long_its_blocks_take() -> None:
-    clock = Clock()
-    forecast = Forecast(
-        Loop(duration_s=99.0), configurations=1, modes=2, clock=clock, measuring_s=lambda _, modes: 5.0 * modes
-    )
-    before = forecast.left_s()
-    assert 10 < before < 15
-    forecast.begin("measure")
-    forecast.know_left(8.0)
-    clock.now = 3.0
-    to_come = forecast.left_s() - 5.0
-    assert 0 < to_come < before - 10
-    clock.now = 60.0
-    assert forecast.left_s() == pytest.approx(to_come)
-    forecast.know_left(4.0)
-    assert forecast.left_s() == pytest.approx(to_come + 4.0)
-
-
 def test_a_warm_inference_tells_more_than_the_first_one() -> None:
     """An EP that compiles its kernels in the first inference, beside one that does not."""
     forecast = Forecast(Loop(duration_s=5.0), configurations=2, modes=8, clock=Clock())

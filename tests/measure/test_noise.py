@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.noise import POLICY
-from ortbench.facts.shared import busy_fact
 from ortbench.measure import noise
 from ortbench.measure.noise import Linux, Meter, OtherSystem, wait_until_quiet
 from tests.virtual.machine import Machine
@@ -217,7 +216,3 @@ def test_waiting_until_the_machine_is_quiet(
     assert wait_until_quiet(limit_s, told.append) == why
     assert round((machine.counters([]).at_ns - begun) / 1e9) == waited_s
     assert set(told) <= {"waiting for a quiet machine: other processes used 50% of 2 cores"}
-
-
-def test_a_machine_of_which_nothing_is_known_is_no_busy_one() -> None:
-    assert busy_fact(None) is None

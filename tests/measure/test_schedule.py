@@ -114,13 +114,6 @@ def test_dropped(n: int, drop: int) -> None:
     assert dropped_count(n) == drop
 
 
-def test_blocks_have_the_size_of_their_mode() -> None:
-    known = {"fast": 1e5, "slow": 5e6}
-    schedule = make({"fast": (LATENCY,), "slow": (LATENCY, H2D)}, known, ENDLESS, 0)
-    asked = {(block.series, block.phase, block.n, block.drop) for block in drive(schedule, noisy, known, rounds=3)}
-    assert asked == {("fast", LATENCY, 200, 20), ("slow", LATENCY, 4, 1), ("slow", H2D, 4, 1)}
-
-
 CALLS_NS = {"fast": 1e5, "slow": 5e6, "slower": 9e7}  # of one iteration
 
 
@@ -140,18 +133,6 @@ def test_without_a_warm_up_the_first_rounds_tell_how_long_blocks_may_be() -> Non
     assert asked == {"fast": [3, 3, 200, 200], "slow": [3, 3, 4, 4], "slower": [3, 3, 3, 3]}
 
 
-@pytest.mark.parametrize(("guess", "sizes"), [(1.9e5, [105, 105, 105]), (2e6, [10, 10, 200])])
-def test_what_was_warmed_up_keeps_its_size_beside_what_was_not_unless_it_is_far_off(
-    guess: float, sizes: list[int]
-) -> None:
-    schedule = Schedule({"fast": {LATENCY: guess}, "slow": {LATENCY: None}}, ENDLESS, 0)
-    asked: dict[str, list[int]] = {"fast": [], "slow": []}
-    while (block := schedule.next_block()) is not None and block.round < 3:
-        asked[block.series].append(block.n)
-        schedule.add(block, noisy(block), at_pace(block))
-    assert asked == {"fast": sizes, "slow": [3, 3, 4]}
-
-
 def test_a_series_that_fails_while_the_schedule_learns_is_left_out() -> None:
     schedule = Schedule({series: {LATENCY: None} for series in CALLS_NS}, ENDLESS, 0)
     first = schedule.next_block()
@@ -160,15 +141,6 @@ def test_a_series_that_fails_while_the_schedule_learns_is_left_out() -> None:
     blocks = drive(schedule, noisy, 10**6, rounds=4)
     assert {block.series for block in blocks} == CALLS_NS.keys() - {first.series}
     assert {block.n for block in blocks if block.round >= 2} == {block_size(10**6 / 4)}
-
-
-def test_as_many_samples_as_asked_for_without_a_warm_up() -> None:
-    schedule = Schedule({"fast": {LATENCY: None}}, StopRule(1, None, iterations=20), 0)
-    asked = []
-    while (block := schedule.next_block()) is not None:
-        asked.append(block.n)
-        schedule.add(block, steady(block), at_pace(block))
-    assert asked == [3, 3, 14]
 
 
 def test_sides_that_are_held_against_each_other_learn_the_same_size() -> None:
@@ -306,26 +278,6 @@ def test_when_its_parts_end(
 # Precision
 
 
-@pytest.mark.parametrize("noisy_rounds", [5, 10, 20, 40])
-def test_a_mode_that_becomes_precise_stops_the_run_within_a_tenth(noisy_rounds: int) -> None:
-    def samples(block: Block[str]) -> list[int]:
-        return noisy(block) if block.round < noisy_rounds else [2000] * block.n
-
-    schedule = make({"cpu-tensors": (LATENCY,)}, {"cpu-tensors": 2e6}, StopRule(10**18, 0.01), 0)
-    taken: list[int] = []
-    sizes: list[int] = []
-    enough = None
-    for block in drive(schedule, samples):
-        taken += samples(block)
-        sizes.append(block.n)
-        if enough is None and is_precise(taken, sizes, 0.01):
-            enough = len(sizes)
-    assert enough is not None
-    assert enough > noisy_rounds
-    assert enough <= len(sizes) <= max(enough, MIN_ROUNDS) * 1.1 + 1
-    assert schedule.end_reason == {"reason": "precision", "value": 0.01}
-
-
 @pytest.mark.parametrize(("precision", "precise"), [(0.01, True), (0.0099, False)])
 def test_precision_is_half_the_interval_over_its_middle(precision: float, precise: bool) -> None:
     assert is_precise([990, 1000, 1010], [3], precision) is precise
@@ -354,14 +306,6 @@ def test_stops_at_the_most_samples() -> None:
     assert sum(block.n for block in blocks if block.series == "fast") == MAX_SAMPLES
     assert sum(block.n for block in blocks if block.series == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
     assert schedule.end_reason == {"reason": "samples", "value": 200000, "per": "mode"}
-
-
-def test_a_soak_run_goes_on_for_as_long_as_it_is_told() -> None:
-    rule = StopRule(duration_ns=500, precision=0.0)
-    schedule = make({"fast": (LATENCY,)}, {"fast": 1.0}, rule, 0)
-    blocks = drive(schedule, steady)
-    assert sum(block.n for block in blocks) == 500 * MAX_BLOCK > 2 * MAX_SAMPLES
-    assert schedule.end_reason == {"reason": "duration", "value": 5e-07, "per": "mode"}
 
 
 # A mode that fails
@@ -404,24 +348,6 @@ def test_no_mode_is_left() -> None:
 
 
 # Progress
-
-
-@pytest.mark.parametrize("rule", [StopRule(SECOND, 1e-9), StopRule(SECOND, 1e-9, iterations=33)])
-def test_progress_grows_from_nothing_to_all(rule: StopRule) -> None:
-    schedule = make(KINDS, ESTIMATES, rule, 0)
-    seen = [schedule.progress]
-    removed = False
-    while (block := schedule.next_block()) is not None:
-        schedule.add(block, noisy(block), SECOND * 7 // 100)
-        seen.append(schedule.progress)
-        if block.round == 2 and not removed:
-            schedule.remove("cpu-tensors")
-            removed = True
-            seen.append(schedule.progress)
-    assert seen[0] == 0
-    assert seen == sorted(seen)
-    assert seen[-1] == 1.0
-    assert len(set(seen)) > 3
 
 
 def test_progress_is_of_what_is_spent_or_of_the_slowest_kind() -> None:

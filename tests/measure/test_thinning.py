@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.analysis.intervals import by_round
 from ortbench.measure.schedule import Thinning
-from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY, STEP
+from ortbench.model.modes import LATENCY, STEP
 from ortbench.model.result import Case
 
 MODES = ("cpu-tensors", "device-tensors")
@@ -29,12 +29,6 @@ def soak(rounds: int, most: int) -> dict[str, Case]:
             thinning.add(case, phase, list(cases.values()))
             assert all(len(samples) <= most for it in cases.values() for samples in it.samples.values())
     return cases
-
-
-def test_nothing_is_left_out_of_few_samples() -> None:
-    cases = soak(rounds=10, most=100)
-    assert [len(cases[mode].samples[LATENCY]) for mode in MODES] == [100, 30]
-    assert [case.downsampled for case in cases.values()] == [None, None]
 
 
 @pytest.mark.parametrize(("rounds", "every"), [(11, 2), (20, 2), (21, 4), (100, 16), (5000, 512)])
@@ -73,21 +67,3 @@ def test_the_steps_of_loops_are_thinned_with_their_loops() -> None:
     assert case.downsampled == {"every": 8, "taken": {LATENCY: 3 * rounds, STEP: 3 * STEPS * rounds}}
     assert case.samples[LATENCY] == [number for number in kept for _ in range(3)]
     assert case.samples[STEP] == [number for number in kept for _ in range(3 * STEPS)]
-
-
-def test_what_the_host_takes_is_thinned_with_the_blocks_that_it_came_with() -> None:
-    """Of mode device-tensors: `enqueue` comes with inference, CPU time with the latency."""
-    case, thinning, rounds = Case("device-tensors"), Thinning(100), 60
-    for round_ in range(rounds):
-        for phase, beside, count in ((LATENCY, CPU_TIME, 1), ("inference", ENQUEUE, 3)):
-            for name, n in ((phase, 3), (beside, count)):
-                case.samples.setdefault(name, []).extend([round_] * n)
-                case.blocks.setdefault(name, []).append([round_, n, 1000 * round_])
-            thinning.add(case, phase, [case])
-    kept = [*range(0, rounds, 2)]
-    assert case.downsampled == {"every": 2, "taken": {LATENCY: 180, CPU_TIME: 60, "inference": 180, ENQUEUE: 180}}
-    assert {name: [number for number, _, _ in blocks] for name, blocks in case.blocks.items()} == dict.fromkeys(
-        (LATENCY, CPU_TIME, "inference", ENQUEUE), kept
-    )
-    assert case.samples[CPU_TIME] == kept
-    assert case.samples[ENQUEUE] == [number for number in kept for _ in range(3)]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.facts.findings import facts_of
 from ortbench.model.modes import READBACK, RESIDENT, RUN, SYNCHRONIZE
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import first_run, providers, session
@@ -21,7 +20,6 @@ from tests import virtual
 from tests.benchmarks.fences import prove
 from tests.conftest import Ran, ortbench
 from tests.refdevice import HONESTY, Config, Honesty
-from tests.results import values
 from tests.truth import in_fork, relu_model, run_on_device
 from tests.virtual import CALL_NS, Clock
 
@@ -200,18 +198,3 @@ def test_the_live_gate_fails_a_slower_build_and_never_the_same(
         codes[name] = gate(library, tmp_path / name, baseline_us).code
     assert codes["same"] in (0, 4)  # passes, or cannot tell
     assert codes["slower"] == 3
-
-
-def test_host_bound_is_said_beside_noise_and_only_where_it_is(library: Path, clock: Clock, tmp_path: Path) -> None:
-    for submit_us in (20_000, 100):
-        folder = tmp_path / str(submit_us)
-        folder.mkdir()
-        clock.restart(busy(1, 30_000))
-        model, line = relu_model(folder / "relu.onnx", 1 << 12), ("--mode", RESIDENT, "--iterations", 30, "--warmup", 1)
-        config = Config(honesty="async", compute_us=300, submit_us=submit_us)
-        code, result, out, errors = run_on_device(library, model, config, folder, *line)
-        assert code == 0, errors
-        bound = [it for it in facts_of(result) if it.code == "host-bound"]
-        assert [(it.verdict, it.mode) for it in bound] == [("enqueues", RESIDENT)] * (submit_us == 20_000), out
-        assert all(0.9 <= values(it)["share"] < 1 for it in bound)
-        assert ("device-resident is host-bound: the host enqueues for 9" in out) is (submit_us == 20_000), out
