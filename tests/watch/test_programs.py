@@ -120,7 +120,8 @@ if __name__ == "__main__":
 
 def test_a_killed_program_loses_a_second_at_most(tmp_path: Path) -> None:
     program = OPEN + "s = session()\nfor _ in range(20): s.run(None, feed)\ntime.sleep(1)\nos.kill(os.getpid(), 9)"
-    watched = Watched(tmp_path, program)
+    watched = Watched(tmp_path, program, options=("--trace", "trace.json"))
+    assert len(traceformat.load(tmp_path / "trace.json")["tiny.onnx, MainThread"]) == 1 + 2 * 20
     assert watched.ran.returncode == 128 + signal.SIGKILL
     assert watched.sessions[0]["counts"]["calls"] == 20
 
@@ -377,6 +378,7 @@ def test_a_trace_of_many_calls_shows_every_so_manyth(tmp_path: Path) -> None:
     for call in range(400_000):
         if not call % (1 << len(rows) // TRACED // MOST_TRACED):
             rows += [0, 0, 1, 1000 * call, 1000 * call + 400, call]
+    rows += [1, 0, 1, 0, 1, 400_000, 0, 1, 1, 0, 1, 400_008]  # of a session and a shape that were not written any more
     session = {"number": 0, "model": "m.onnx", "opens": [], "signatures": [{"number": 0, "inputs": []}]}
     process = {
         "pid": 1,

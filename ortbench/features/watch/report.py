@@ -138,20 +138,21 @@ def program_trace(program: Watched, calls: Sequence[Sequence[int]], created: str
         step *= 2
     rows = [[row for row in it if row[-1] % step == 0] for it in rows]
     origin = min((it["began_ns"] for it in program.processes), default=0)
-    processes = []
+    processes, shown = [], 0
     for number, (about, own) in enumerate(zip(program.processes, rows, strict=True), 1):
         process = TraceProcess(number, f"{' '.join(about['argv'])} ({about['pid']})", origin)
         whole = Span("recorded", about["began_ns"], about["now_ns"] - about["began_ns"])
         process.slice(process.track("process"), "process", whole)
         for name, spans in _session_tracks(about, own).items():
             track = process.track(name)
+            shown += sum(it.name == "call" for it in spans)
             for before, span in zip([None, *spans], spans, strict=False):
                 gap_ns = 0 if before is None else span.start_ns - before.end_ns
                 if before is not None and gap_ns > 0 and step == 1:
                     process.slice(track, "gap", Span("gap", before.end_ns, gap_ns))
                 process.slice(track, span.name, span)
         processes.append(process)
-    count, shown = sum(it["calls"] for it in program.processes), sum(map(len, rows))
+    count = sum(it["calls"] for it in program.processes)
     missing = [f"of {count} calls {shown} are shown, and no gaps"] * (shown < count)
     tool = {"tool": f"ortbench {__version__}", "created": created, "command": " ".join(program.command)}
     return join_processes(processes, origin, tool, missing)
@@ -166,6 +167,8 @@ def _session_tracks(process: Data, rows: Sequence[Sequence[int]]) -> dict[str, l
         for thread, start, end in session["opens"]:
             tracks.setdefault((number, thread), []).append(Span("open", start, end - start))
     for number, signature, thread, start, end, call in rows:
+        if number not in sessions or signature >= len(sessions[number]["signatures"]):
+            continue  # of a process that was killed before it wrote what they are
         about = {row[0]: f"{row[2]} {row[3]}" for row in sessions[number]["signatures"][signature]["inputs"]}
         tracks.setdefault((number, thread), []).append(Span("call", start, end - start, {"call": call, **about}))
     threads = process["threads"]

@@ -3,8 +3,9 @@
 One file of the standard library alone (Python 3.9, onnxruntime 1.16 and newer), which never imports ortbench: a copy of it, called
 ``sitecustomize.py``, stands first on ``PYTHONPATH``. A fault of its own ends the recording and never reaches the program.
 
-Each process has a file of what it knows so far, ``PID-TIME.json``, replaced twice a second. Most calls only count; in bursts of a few, for a new session and then for at most a four-hundredth of the time,
-inputs and outputs are looked at too: what is the same as before, what an output of another call.
+Each process has a file of what it knows so far, ``PID-TIME.json``, replaced twice a second. Most calls only count; in bursts,
+for a new session and then for at most a four-hundredth of the time, inputs and outputs are looked at too: what is the same as
+before, what an output of another call.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class _State:
     ended = threading.Event()
     budget = 0  # bytes of inputs and models that may still be kept
     to_keep: list[Any] = []  # noqa: RUF012 - a file's name and its content, which the next writing writes
-    entries: Any = weakref.WeakKeyDictionary()  # noqa: RUF012 - what was set of session options, by these
+    noted: Any = weakref.WeakKeyDictionary()  # noqa: RUF012 - entries and devices of session options, by these
     domain: Any = None  # of NVTX ranges, where a profiler listens
 
     trace: Any = None  # where calls are kept: `TRACED` numbers each, which the next writing writes
@@ -436,9 +437,19 @@ def _around_entry(original: Any) -> Any:
     def add_session_config_entry(self: Any, key: str, value: str) -> None:
         original(self, key, value)
         if _s.file:
-            _s.entries.setdefault(self, {})[key] = value
+            _s.noted.setdefault(self, {"entries": {}, "devices": ()})["entries"][key] = value
 
     return add_session_config_entry
+
+
+def _around_devices(original: Any) -> Any:
+    @functools.wraps(original)
+    def add_provider_for_devices(self: Any, devices: Any, *more: Any, **named: Any) -> None:
+        original(self, devices, *more, **named)
+        if _s.file:
+            _s.noted.setdefault(self, {"entries": {}, "devices": ()})["devices"] = devices
+
+    return add_provider_for_devices
 
 
 def _thread_clocks() -> Any:
@@ -453,6 +464,7 @@ def _thread_clocks() -> Any:
 def _note_session(session: Any, model: Any, given: Any, start: int, took: int, clocks: Any) -> Any:
     """Note a session that was opened; `took` 0: before the recording."""
     given_options = given.get("sess_options")
+    noted = {} if given_options is None else _s.noted.get(given_options, {})
     options, asked, got = session.get_session_options(), given.get("providers") or (), session.get_providers()
     names = "intra_op_num_threads inter_op_num_threads execution_mode graph_optimization_level enable_mem_pattern enable_profiling"
     about = {
@@ -460,7 +472,7 @@ def _note_session(session: Any, model: Any, given: Any, start: int, took: int, c
         "asked": [it if isinstance(it, str) else it[0] for it in asked],
         "got": got,
         "options": {name: str(getattr(options, name, "")).rsplit(".", 1)[-1] for name in names.split()},
-        "entries": {} if given_options is None else {**_s.entries.get(given_options, {})},
+        "entries": {**noted.get("entries", {})},
         "output_names": [it.name for it in session.get_outputs()],
         "library": "",  # of a plugin EP
         "ep_options": {},
@@ -468,10 +480,11 @@ def _note_session(session: Any, model: Any, given: Any, start: int, took: int, c
     for name in ("intra_op.allow_spinning", "force_spinning_stop", "intra_op.spin_duration_us"):
         with suppress(Exception):  # not set
             about["entries"][f"session.{name}"] = options.get_session_config_entry(f"session.{name}")
-    if got and got[0] != "CPUExecutionProvider":
-        devices: Any = getattr(sys.modules.get("onnxruntime"), "get_ep_devices", list)()
-        paths = [it.ep_metadata.get("library_path", "") for it in devices if it.ep_name == got[0]]
-        about["library"] = paths[0] if paths else ""
+    devices: Any = noted.get("devices", ())
+    if not took and got[:1] != ["CPUExecutionProvider"]:  # ONNX Runtime looks for devices, and may print what it finds
+        devices = getattr(sys.modules.get("onnxruntime"), "get_ep_devices", list)()
+    paths = [it.ep_metadata.get("library_path", "") for it in devices if [it.ep_name] == got[:1]]
+    about["library"] = paths[0] if paths else ""
     if about["library"]:
         about["ep_options"] = session.get_provider_options().get(got[0], {})
     else:  # of those that ONNX Runtime brings it names defaults too
@@ -555,7 +568,13 @@ def _bound_outputs(binding: Any, signature: Any) -> Any:
     """The outputs of a call that is looked at, or the first of its kind; empty what is not on the host."""
     if not _s.to_look and signature["n"]:
         return None
-    return [it.numpy() if it.is_tensor() and it.device_name() == "cpu" else None for it in binding.get_outputs()]
+    return [*map(_array_of, binding.get_outputs())]
+
+
+def _array_of(value: Any) -> Any:
+    with suppress(Exception):  # of a type that NumPy has not, or none of a tensor
+        return value.numpy() if value.device_name() == "cpu" else None
+    return None
 
 
 def _time_call(
@@ -684,6 +703,8 @@ def _wrap(module: Any) -> None:
     binding.copy_outputs_to_cpu = _around_copy_back(binding.copy_outputs_to_cpu)
     options = module.C.SessionOptions
     options.add_session_config_entry = _around_entry(options.add_session_config_entry)
+    if hasattr(options, "add_provider_for_devices"):
+        options.add_provider_for_devices = _around_devices(options.add_provider_for_devices)
     sessions._ortbench_wrapped = True
 
 

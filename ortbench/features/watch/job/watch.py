@@ -98,7 +98,9 @@ def _trace(path: str, program: Watched, records: Path, created: str) -> str | by
     from ortbench.features.watch.report import program_trace
 
     files = [records / f"{it['file']}.calls" for it in program.processes]
-    calls = [array("Q", it.read_bytes() if it.exists() else b"") for it in files]
+    contents = [it.read_bytes() if it.exists() else b"" for it in files]
+    # The end of a file whose process was killed may lack.
+    calls = [array("Q", content[: len(content) - len(content) % (8 * shim.TRACED)]) for content in contents]
     return as_file(program_trace(program, calls, created), path)
 
 
