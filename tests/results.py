@@ -15,7 +15,7 @@ from ortbench.analysis.series import Key, Series, value_of
 from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
 from ortbench.facts.fact import Fact, Quantity
-from ortbench.facts.findings import facts_of, shown
+from ortbench.facts.findings import facts_of, findings_of
 from ortbench.features.bandwidth.analysis import copies, fail, put_samples
 from ortbench.features.chain.model import ChainLink, ChainStage
 from ortbench.features.load.analysis import knees, load_cases, put_scaling
@@ -60,7 +60,7 @@ def said(findings: Iterable[Finding]) -> list[str]:
 
 def sentences(result: Result) -> list[str]:
     """All that is said of a result, in lines, the weightiest first."""
-    return said(shown(facts_of(result)))
+    return said(findings_of(facts_of(result)))
 
 
 def keys(result: Result) -> list[tuple[str, str, str]]:

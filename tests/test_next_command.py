@@ -12,7 +12,7 @@ import pytest
 from ortbench.analysis.advice import again, how_to_write, inspection, node_times
 from ortbench.cli.options import declared_for
 from ortbench.core.errors import BadInput
-from ortbench.facts.findings import facts_of, shown
+from ortbench.facts.findings import facts_of, findings_of
 from ortbench.model.result_file import load
 from ortbench.model.schema import Tensor
 from ortbench.plan.next_command import CarriedOut, next_command
@@ -116,7 +116,7 @@ def read(command: str) -> None:
 @pytest.mark.parametrize("path", STORED, ids=lambda path: str(path.parent.relative_to(ROOT / "reports")))
 def test_commands_of_stored_results_can_be_read(path: Path) -> None:
     result = load(path)
-    found = [it.next for it in shown(facts_of(result)) if it.is_command]
+    found = [it.next for it in findings_of(facts_of(result)) if it.is_command]
     if result.kind != "bandwidth":
         found += [again(result, "--timeout", "9s"), node_times(result), inspection(result)]
         found += [how_to_write(result, case.mode) for case in result.cases]

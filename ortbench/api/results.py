@@ -238,10 +238,10 @@ def markdown_of(report: Report) -> str:
 
 def tables_of(report: Report, said: Sequence[str] | None = None) -> str:
     """A report's tables as HTML, below its title and what is to be said, by default its notes."""
-    from ortbench.report.model import Notes, SideBySide, Table
+    from ortbench.report.model import ComparedResults, Notes, Table
 
     blocks = [block for part in report.parts for block in part]
     tables = [block for block in blocks if isinstance(block, Table)]
-    tables += [block.table for block in blocks if isinstance(block, SideBySide) and block.table is not None]
+    tables += [block.table for block in blocks if isinstance(block, ComparedResults) and block.table is not None]
     notes = [note.text for block in blocks if isinstance(block, Notes) for note in block.notes]
     return _html("tables_html", report.title, tables, notes if said is None else said)

@@ -64,7 +64,7 @@ def _quantity(series: Series) -> Quantity:
     return Quantity(series.value, "B" if series.key.metric.unit is SIZE else "ns")
 
 
-def _said(found: RatioEstimate | None) -> str:
+def _verdict(found: RatioEstimate | None) -> str:
     """What a ratio says: a verdict of `verdict_of`, `NOISY` or `UNKNOWN`."""
     if found is None:
         return UNKNOWN
@@ -107,7 +107,8 @@ def _did_other_work(one: Result, other: Result) -> bool:
 
 
 def _best(results: Sequence[Result], names: Sequence[str], key: Key, what: str) -> Best | None:
-    there = {number: it for number, result in enumerate(results) if (it := series_at(result, key)) is not None}
+    every = {number: series_at(result, key) for number, result in enumerate(results)}
+    there = {number: it for number, it in every.items() if it is not None}
     if len(there) < 2:
         return None
     first = next(iter(there))
@@ -118,24 +119,24 @@ def _best(results: Sequence[Result], names: Sequence[str], key: Key, what: str) 
 
     top = min(there, key=lambda number: there[number].value)
     others = against(top)
-    if all(_said(it) == UNKNOWN for it in others.values()):
+    if all(_verdict(it) == UNKNOWN for it in others.values()):
         return None  # too few blocks, which the comparison says
-    if top != first and _said(others[first]) == ABOVE:
+    if top != first and _verdict(others[first]) == ABOVE:
         # Of what is as good as the least what sets least: the rest may do nothing.
-        near = [number for number, it in others.items() if _is_near(it) and _said(against(number)[first]) == ABOVE]
+        near = [number for number, it in others.items() if _is_near(it) and _verdict(against(number)[first]) == ABOVE]
         top = min([top, *near], key=lambda number: _settings(results[first], results[number]))
         others = against(top)
         found = others[first]
         assert found is not None
         return Best(what, key.mode, top, _better(names, key.mode, what, there[top], top, first, others))
-    if top == first and all(_said(it) == ABOVE for it in others.values()):
+    if top == first and all(_verdict(it) == ABOVE for it in others.values()):
         next_ = min(others, key=lambda number: there[number].value)
         return Best(what, key.mode, first, _better(names, key.mode, what, there[first], first, next_, others))
     return Best(what, key.mode, None, _none_better(results, names, key, what, there, first))
 
 
 def _is_near(found: RatioEstimate | None) -> bool:
-    return found is not None and (_said(found) == SAME or (_said(found) == OPEN and found.ratio <= _NEAR))
+    return found is not None and (_verdict(found) == SAME or (_verdict(found) == OPEN and found.ratio <= _NEAR))
 
 
 def _settings(first: Result, result: Result) -> int:
@@ -156,7 +157,7 @@ def _better(
     """That a configuration has less of something than another one, and which others may have as little."""
     found = others[other]
     assert found is not None
-    said = {number: _said(it) for number, it in others.items()}
+    said = {number: _verdict(it) for number, it in others.items()}
     rivals = [names[it] for it, of in said.items() if of not in (ABOVE, SAME, BELOW)]
     ties = [names[it] for it, of in said.items() if of in (SAME, BELOW)]
     values: Values = {
@@ -172,15 +173,15 @@ def _none_better(
     """That no configuration has less of something than the first for certain: that all have the same, that none has less, or that it is
     open."""
     gains = {number: compare_series(it, there[first]) for number, it in there.items() if number != first}
-    said = {number: _said(it) for number, it in gains.items()}
+    said = {number: _verdict(it) for number, it in gains.items()}
     values: Values = {"configuration": names[first], "what": what, "margin": _WITHIN, "value": _quantity(there[first])}
     if all(it == SAME for it in said.values()):
         return Fact("best-configuration", "same", key.mode, values)
     known = {number: it for number, it in gains.items() if it is not None}
     open_ = [
-        it
-        for it, of in known.items()
-        if said[it] == NOISY or (said[it] not in (SAME, BELOW) and at_most(of.ends, 1 + MARGIN) is not True)
+        number
+        for number, of in known.items()
+        if said[number] == NOISY or (said[number] not in (SAME, BELOW) and at_most(of.ends, 1 + MARGIN) is not True)
     ]
     if not open_ and len(known) == len(gains):
         tops = [it.high or it.ratio for it in known.values()]
@@ -261,7 +262,7 @@ def _fastest_ep(group: Sequence[Result]) -> list[Fact]:
 
 def _of_pair(top: _OfEp, other: _OfEp) -> Fact:
     found = compare_series(top.series, other.series)
-    said = _said(found)
+    said = _verdict(found)
     values: Values = {
         "model": top.result.model["path"], "ep": top.ep, "latency": _quantity(top.series), "other": other.ep,
         "other_mode": other.series.key.mode, "other_latency": _quantity(other.series), "margin": _WITHIN,
@@ -322,7 +323,7 @@ def ratio_facts(results: Sequence[Result], names: Sequence[str], found: Sequence
     facts = []
     for row in found if len(results) == 2 else ():
         ratio = row.since_first[1]
-        if row.key.figure != timed or row.key.point or ratio is None or _said(ratio) == UNKNOWN:
+        if row.key.figure != timed or row.key.point or ratio is None or _verdict(ratio) == UNKNOWN:
             continue  # of too few blocks `lacking_facts` tell
         said: str = ratio.verdict(same)
         if said in (ABOVE, BELOW):
@@ -376,9 +377,9 @@ def items_facts(results: Sequence[Result], names: Sequence[str], modes: Sequence
         return
     top = max(rates, key=lambda it: it.items_per_s)
     said = {
-        it.name: verdict_of(quotient(top.items_per_s, it.items_per_s, top.ci95, it.ci95).ci95)
-        for it in rates
-        if it is not top
+        rate.name: verdict_of(quotient(top.items_per_s, rate.items_per_s, top.ci95, rate.ci95).ci95)
+        for rate in rates
+        if rate is not top
     }
     ties = [name for name, it in said.items() if it == SAME]
     rivals = [name for name, it in said.items() if it not in (SAME, ABOVE)]

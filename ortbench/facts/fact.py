@@ -86,13 +86,13 @@ def record(fact: Fact) -> Finding:
         "verdict": fact.verdict,
         "mode": fact.mode or None,
         "point": dict(fact.point),
-        "values": {name: _known(value) for name, value in fact.values.items()},
+        "values": {name: _json_value(value) for name, value in fact.values.items()},
         "next": fact.next or None,
     }
     return made
 
 
-def _known(value: Known) -> Figure | str | int | list[str]:
+def _json_value(value: Known) -> Figure | str | int | list[str]:
     if isinstance(value, Quantity):
         ends = None if value.ci95 is None else list(value.ci95)
         return {"value": value.value, "unit": value.unit, "ci95": ends, "derived": value.derived}

@@ -56,6 +56,6 @@ def repeated_warnings(facts: Sequence[Fact]) -> set[str]:
     return {sentence_of(it).warning for it in facts}
 
 
-def shown(facts: Sequence[Fact]) -> list[Finding]:
+def findings_of(facts: Sequence[Fact]) -> list[Finding]:
     """Facts with their sentences, for reports."""
     return [Finding(phrase(it), it.next, sentence_of(it).weight, sentence_of(it).tone) for it in facts]

@@ -173,7 +173,7 @@ def _step(result: Result) -> Iterator[Fact]:
 
 
 _FAR, _TIMES_LONGER = 1.1, 4  # from where on an interval leaves much open; as long makes it half as wide
-_IN_PLACE = ", written and read in place (not timed)"
+_NOT_TIMED = ", written and read in place (not timed)"
 _LITTLE = 1.05  # a gain that is at most so is not worth another program, whatever it is
 _LONGER = "5s"  # of each mode, where a run ended when processes agreed, or did not
 MORE_PROCESSES = 15  # whose figures have half the interval of those of five
@@ -226,7 +226,7 @@ def _values(result: Result, found: Fastest) -> Values:
         "latency": latency(found.case),
         "base_latency": latency(result.case(CPU)),
         "takes": replaceable_tensors(result)
-        + (_IN_PLACE if found.mode == HOST_ACCESSIBLE and not kind_of(result.kind).counts_crossings else ""),
+        + (_NOT_TIMED if found.mode == HOST_ACCESSIBLE and not kind_of(result.kind).counts_crossings else ""),
         "needs": needs(result),
     }
 

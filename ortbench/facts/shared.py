@@ -65,31 +65,31 @@ def _quieter(result: Result, why: str) -> str:
 def doubt_facts(result: Result, configuration: str = "") -> Iterator[Fact]:
     """That the figures, of one of several configurations, are of other outputs than the model's, by a precision that the EP chose; at
     most one."""
-    for it in result.outputs or ():
-        if it["doubt"] is not None:
-            found = worst(it["distances"])
+    for outputs in result.outputs or ():
+        if outputs["doubt"] is not None:
+            found = worst(outputs["distances"])
             values: Values = {
-                "ep": it["doubt"]["ep"],
-                "against": reference_of(it),
+                "ep": outputs["doubt"]["ep"],
+                "against": reference_of(outputs),
                 "error": Quantity(found["max_error"], "1"),
             }
             if "sqnr" in found:
                 values["sqnr"] = Quantity(found["sqnr"], "dB")
             values["configuration"] = configuration
-            yield Fact("precision", "lower-of" if configuration else "lower", "", values, it["doubt"]["mends"])
+            yield Fact("precision", "lower-of" if configuration else "lower", "", values, outputs["doubt"]["mends"])
             return
 
 
 # Where nodes are
 
 
-def _counted(operators: Counter[str]) -> list[str]:
+def _count_operators(operators: Counter[str]) -> list[str]:
     return [f"{count} {op}" if count > 1 else op for op, count in operators.most_common()]
 
 
 def placement_facts(result: Result) -> Iterator[Fact]:
     """That nodes are not where they were asked for, or that copies are inside the graph."""
-    operators = _counted(Counter(result.placement.get("cpu_operators") or {}))
+    operators = _count_operators(Counter(result.placement.get("cpu_operators") or {}))
     nodes, ep = result.placement["nodes"] or {}, result.target["ep"]
     if (off := fell_back(result)) is not None:
         where = "the CPU" if nodes.keys() <= {ep, CPU_EP} else "other EPs"
@@ -137,7 +137,7 @@ def node_facts(result: Result) -> Iterator[Fact]:
 
 def _island(island: Island, ep: str) -> Fact:
     part = island["share"] or 0.0
-    operators = _counted(Counter(node["op"] for node in island["nodes"]))
+    operators = _count_operators(Counter(node["op"] for node in island["nodes"]))
     values: Values = {
         "ep": ep, "operators": operators, "copies": island["to_host"] + island["from_host"], "share": share(part, derived=True),
         "memcpy": ns(island["memcpy_ns"] or 0), "nodes_time": ns(island["node_ns"] or 0), "position": _POSITIONS.get(island["position"] or "", "inside"),

@@ -311,7 +311,7 @@ def _compare_configurations(found: Measured, each: bool, only: Sequence[str]) ->
         return reports, "\n".join(["", *(markdown(report) for report in reports)])
     same = parse_share(SAME, "--equivalence-margin")
     chosen = Selection(metrics=tuple(map(parse_metric, only)))
-    compared = comparison.build_sides(results, found.names, same, None if each else str(parent), chosen)
+    compared = comparison.build_configurations(results, found.names, same, None if each else str(parent), chosen)
     texts = [markdown(report) for report in (compared, *reports)]
     write_or_note(parent / "comparison.md", texts[0])
     return [*(reports if each else ()), compared], "\n".join(texts)

@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from ortbench.analysis.advice import Finding, Weight
 from ortbench.core import units
-from ortbench.report.console import command_lines, shortened, wrapped
+from ortbench.report.console import command_lines, shorten, wrap
 from ortbench.report.model import (
     BAD,
     GOOD,
     KEY,
     UNCLEAR,
     Block,
+    ComparedResults,
     Conclusion,
     Findings,
     Heading,
@@ -28,7 +29,6 @@ from ortbench.report.model import (
     Paragraph,
     Report,
     SavedIn,
-    SideBySide,
     Table,
     numbers,
 )
@@ -43,14 +43,14 @@ _TAILS = ("p95", "p99")  # the first to go, the last of them first
 _WITH_INTERVALS = ("ratio", "vs first")
 
 
-def narrowed(table: Table, wanted: Sequence[int]) -> Table:
+def narrow_table(table: Table, wanted: Sequence[int]) -> Table:
     """A table with its key and as many of some columns as fit side by side, the most important first; one figure stays, and no ratio is
     without the interval behind it."""
     names = [at for at, it in enumerate(table.columns) if it.group == KEY]
     cells = [[it.name, table.unit if it.kind is Kind.TIME else ""] for it in table.columns]
     for row in table.rows:
         for at, cell in enumerate(row):
-            cells[at].append(shortened(cell, _LONGEST) if at in names else cell)
+            cells[at].append(shorten(cell, _LONGEST) if at in names else cell)
     widths = [max(map(len, column)) + _GAP for column in cells]
     figures = [*wanted]
     while len(figures) > 1 and sum(widths[at] for at in (*names, *figures)) - _GAP > WIDTH:
@@ -70,10 +70,10 @@ def narrowed(table: Table, wanted: Sequence[int]) -> Table:
 
 
 def _short(cell: str) -> str:
-    return cell if len(cell) <= _LONGEST else shortened(cell, _LONGEST)
+    return cell if len(cell) <= _LONGEST else shorten(cell, _LONGEST)
 
 
-def fitted(table: Table, most: int, first: Sequence[tuple[str, ...]] = ()) -> Table:
+def fit_table(table: Table, most: int, first: Sequence[tuple[str, ...]] = ()) -> Table:
     """A table with the columns that fit a screen, the tails last, and so many rows, `first` those with some names, each in its place; the
     rest is counted."""
     rows = [*range(len(table.rows))]
@@ -90,7 +90,7 @@ def fitted(table: Table, most: int, first: Sequence[tuple[str, ...]] = ()) -> Ta
         rest=f"{left} more row{'s' if left > 1 else ''}: -v" if left else table.rest,
     )
     figures = [at for at, it in enumerate(cut.columns) if it.group != KEY]
-    return narrowed(cut, sorted(figures, key=lambda at: _tail(cut.columns[at].name)))
+    return narrow_table(cut, sorted(figures, key=lambda at: _tail(cut.columns[at].name)))
 
 
 def _groups(table: Table, rows: Sequence[int]) -> tuple[tuple[int, str], ...]:
@@ -153,7 +153,7 @@ _ORDER = {BAD: 0, UNCLEAR: 1, GOOD: 3}  # of notes; those without a tone stand b
 class Content(NamedTuple):
     """What a screen could have, the most important of each first."""
 
-    head: Heading | SideBySide | None
+    head: Heading | ComparedResults | None
     doubts: Sequence[Finding]  # which stand above the table
     tables: Sequence[Table]
     findings: Sequence[Finding]
@@ -176,7 +176,7 @@ def brief(report: Report, height: int = HEIGHT) -> Report:
     blocks = [it for part in report.parts for it in part if Medium.TERMINAL in it.media]
     findings = [it for block in blocks if isinstance(block, Findings) for it in block.findings]
     content = Content(
-        next((it for it in blocks if isinstance(it, (Heading, SideBySide))), None),
+        next((it for it in blocks if isinstance(it, (Heading, ComparedResults))), None),
         [it for it in findings if it.weight is Weight.DOUBT],
         [it for it in blocks if isinstance(it, Table)][:1],
         [it for it in findings if it.weight is not Weight.DOUBT],
@@ -188,11 +188,11 @@ def brief(report: Report, height: int = HEIGHT) -> Report:
 
 def fit(title: str, content: Content, height: int = HEIGHT) -> Report:
     """A screen of what fits: what failed and a table of few rows come before a finding with its command, and that before all else."""
-    content, chosen = _shortened(content), _Chosen()
+    content, chosen = _shorten(content), _Chosen()
 
     def keep(*candidates: _Chosen) -> None:
         nonlocal chosen
-        fitting = (it for it in candidates if _lines(_arranged(title, content, it)) <= height - _PROMPT)
+        fitting = (it for it in candidates if _lines(_arrange(title, content, it)) <= height - _PROMPT)
         chosen = next(fitting, chosen)
 
     urgent = [it for it in content.notes if it.tone in (BAD, UNCLEAR)][:_URGENT]
@@ -202,12 +202,12 @@ def fit(title: str, content: Content, height: int = HEIGHT) -> Report:
     rows = max((len(alike(it)) for it in tables), default=0)
     if rows <= _FEW_ROWS:
         keep(*(chosen._replace(rows=count) for count in range(rows, chosen.rows, -1)))
-    for it in content.findings[:1]:
-        keep(chosen._replace(findings=(it,)))
-    for it in content.doubts:
-        keep(chosen._replace(command=it.next))
-    for it in [it for it in content.findings if it.next and not any(it.next for it in content.doubts)][:1]:
-        keep(chosen._replace(findings=(it,), command=it.next), chosen._replace(findings=(it,)))
+    for finding in content.findings[:1]:
+        keep(chosen._replace(findings=(finding,)))
+    for finding in content.doubts:
+        keep(chosen._replace(command=finding.next))
+    for finding in [it for it in content.findings if it.next and not any(it.next for it in content.doubts)][:1]:
+        keep(chosen._replace(findings=(finding,), command=finding.next), chosen._replace(findings=(finding,)))
     for note in urgent[1:]:
         keep(chosen._replace(notes=(*chosen.notes, note)))
     keep(*(chosen._replace(rows=count) for count in range(min(rows, _ROWS), chosen.rows, -1)))
@@ -219,10 +219,10 @@ def fit(title: str, content: Content, height: int = HEIGHT) -> Report:
     for note in content.notes:
         if note not in chosen.notes and note.tone not in (BAD, UNCLEAR):
             keep(chosen._replace(notes=(*chosen.notes, note)))
-    return _arranged(title, content, chosen)
+    return _arrange(title, content, chosen)
 
 
-def _arranged(title: str, content: Content, chosen: _Chosen) -> Report:
+def _arrange(title: str, content: Content, chosen: _Chosen) -> Report:
     """The screen of what was chosen; the command stands below the doubt or finding that has it."""
     owner = next((it for it in (*content.doubts, *chosen.findings) if it.next), None)
     doubts, findings = (
@@ -238,7 +238,7 @@ def _arranged(title: str, content: Content, chosen: _Chosen) -> Report:
     parts: list[Sequence[Block]] = [
         [] if content.head is None else [_with_rows(content.head, chosen.rows)],
         [Findings(doubts)] if doubts else [],
-        *[[fitted(it, chosen.rows, first)] for it in content.tables],
+        *[[fit_table(it, chosen.rows, first)] for it in content.tables],
         said,
         content.last,
     ]
@@ -248,16 +248,16 @@ def _arranged(title: str, content: Content, chosen: _Chosen) -> Report:
 # What is too long
 
 
-def _shortened(content: Content) -> Content:
+def _shorten(content: Content) -> Content:
     """With few findings, texts of a few lines, notes in their order, and no empty tables."""
     room = WIDTH - _SIGN
     return Content(
         None if content.head is None else _short_head(content.head),
-        [it._replace(what=_cut(it.what, room - _PERIOD, _OF_A_FINDING)) for it in content.doubts[:1]],
+        [it._replace(what=_cut_text(it.what, room - _PERIOD, _OF_A_FINDING)) for it in content.doubts[:1]],
         [it for it in content.tables if it.rows],
-        [it._replace(what=_cut(it.what, room - _PERIOD, _OF_A_FINDING)) for it in content.findings[:FINDINGS]],
+        [it._replace(what=_cut_text(it.what, room - _PERIOD, _OF_A_FINDING)) for it in content.findings[:FINDINGS]],
         sorted(
-            (it._replace(text=_cut(it.text, room, _OF_A_NOTE)) for it in content.notes),
+            (it._replace(text=_cut_text(it.text, room, _OF_A_NOTE)) for it in content.notes),
             key=lambda it: _ORDER.get(it.tone, 2),
         ),
         content.last,
@@ -265,22 +265,22 @@ def _shortened(content: Content) -> Content:
     )
 
 
-def _cut(text: str, width: int, lines: int) -> str:
+def _cut_text(text: str, width: int, lines: int) -> str:
     """A text that fits so many lines."""
-    if len(wrapped(text, width)) <= lines:
+    if len(wrap(text, width)) <= lines:
         return text
     return next(
-        cut for end in range(width * lines, 0, -1) if len(wrapped(cut := f"{text[:end].rstrip()} …", width)) <= lines
+        cut for end in range(width * lines, 0, -1) if len(wrap(cut := f"{text[:end].rstrip()} …", width)) <= lines
     )
 
 
-def _short_head(head: Heading | SideBySide) -> Heading | SideBySide:
+def _short_head(head: Heading | ComparedResults) -> Heading | ComparedResults:
     """A heading of few lines; of results side by side what each is of, where they are few, and one table."""
     if isinstance(head, Heading):
-        return replace(head, lines=[_cut(line, WIDTH, _OF_A_HEAD) for line in head.lines[:2]])
+        return replace(head, lines=[_cut_text(line, WIDTH, _OF_A_HEAD) for line in head.lines[:2]])
     lines = 1 if len(head.names) <= _FEW else 0
-    headings = [[_cut(line, _room_beside(head.names), _OF_A_HEAD) for line in it[:lines]] for it in head.headings]
-    shared = [_cut(line, WIDTH, _OF_A_HEAD) for line in head.shared[:2]]
+    headings = [[_cut_text(line, _room_beside(head.names), _OF_A_HEAD) for line in it[:lines]] for it in head.headings]
+    shared = [_cut_text(line, WIDTH, _OF_A_HEAD) for line in head.shared[:2]]
     head = replace(head, shared=shared, headings=headings, more=())
     if head.table is None or head.numbered is None:
         return head
@@ -293,18 +293,18 @@ def _short_head(head: Heading | SideBySide) -> Heading | SideBySide:
 
 def _loses_less(named: Table, numbered: Table) -> bool:
     """Whether a table with the names of results has as many columns on a screen as one with their numbers."""
-    return len(fitted(named, len(named.rows)).columns) >= len(fitted(numbered, len(numbered.rows)).columns)
+    return len(fit_table(named, len(named.rows)).columns) >= len(fit_table(numbered, len(numbered.rows)).columns)
 
 
-def _with_rows(head: Heading | SideBySide, rows: int) -> Heading | SideBySide:
+def _with_rows(head: Heading | ComparedResults, rows: int) -> Heading | ComparedResults:
     if isinstance(head, Heading):
         return head
-    table, numbered = (it and fitted(it, rows) for it in (head.table, head.numbered))
+    table, numbered = (it and fit_table(it, rows) for it in (head.table, head.numbered))
     return replace(head, table=table, numbered=numbered)
 
 
-def _tables_of(head: Heading | SideBySide | None) -> list[Table]:
-    return [head.table] if isinstance(head, SideBySide) and head.table is not None else []
+def _tables_of(head: Heading | ComparedResults | None) -> list[Table]:
+    return [head.table] if isinstance(head, ComparedResults) and head.table is not None else []
 
 
 # How many lines of 80 characters a terminal takes
@@ -332,13 +332,13 @@ def _lines_of(block: Block) -> int:
             return _count([it.text for it in block.findings], WIDTH - _SIGN) + _count_commands(commands)
         case Table():
             return _lines_of_table(block)
-        case SideBySide():
-            return _lines_of_sides(block)
+        case ComparedResults():
+            return _lines_of_results(block)
     return 0
 
 
 def _count(texts: Sequence[str], width: int = WIDTH) -> int:
-    return sum(len(wrapped(it, width)) for it in texts)
+    return sum(len(wrap(it, width)) for it in texts)
 
 
 def _count_commands(commands: Sequence[str]) -> int:
@@ -350,10 +350,10 @@ def _lines_of_table(table: Table) -> int:
     return len(table.rows) + 1 + has_unit + len(table.groups) + bool(table.rest) if table.rows else 0
 
 
-def _lines_of_sides(sides: SideBySide) -> int:
-    own = sum(_count(it, _room_beside(sides.names)) + _stands_above(sides.names) for it in sides.headings if it)
-    table = 0 if sides.table is None or not sides.table.rows else 1 + _lines_of_table(sides.table)
-    return _count(sides.shared) + own + table
+def _lines_of_results(block: ComparedResults) -> int:
+    own = sum(_count(it, _room_beside(block.names)) + _stands_above(block.names) for it in block.headings if it)
+    table = 0 if block.table is None or not block.table.rows else 1 + _lines_of_table(block.table)
+    return _count(block.shared) + own + table
 
 
 def _stands_above(names: Sequence[str]) -> bool:

@@ -27,7 +27,7 @@ from ortbench.model.modes import (
     mode_of,
 )
 from ortbench.model.result import Case, Result
-from ortbench.report.model import DERIVED, DOUBTED, KEY, NOTHING, Column, Kind, Table, filled
+from ortbench.report.model import DERIVED, DOUBTED, KEY, NOTHING, Column, Kind, Table, drop_empty_columns
 from ortbench.report.phrases import mode_name
 
 _WHOLE = {LATENCY, *WHOLES}  # what all of a unit of work takes
@@ -76,11 +76,11 @@ def _without_zeros(table: Table) -> Table:
     """A table without the columns of copies in which nothing is copied."""
     empty = {
         at
-        for at, it in enumerate(table.columns)
-        if it.name in _COPIED and {row[at] for row in table.rows} <= {"0", NOTHING}
+        for at, column in enumerate(table.columns)
+        if column.name in _COPIED and {row[at] for row in table.rows} <= {"0", NOTHING}
     }
     rows = tuple(tuple(NOTHING if at in empty else cell for at, cell in enumerate(row)) for row in table.rows)
-    return filled(replace(table, rows=rows))
+    return drop_empty_columns(replace(table, rows=rows))
 
 
 def figure_table(
@@ -95,22 +95,22 @@ def figure_table(
     own = own or {}
     shown = [_Shown(text, _figure(text), group) for group, texts in enumerate(columns, 1) for text in texts]
     times = {
-        it: [ns for case in cases for ns in _values(case, it.figure)]
-        for it in shown
-        if it.figure is not None and it.text not in own and _is_time(it.figure)
+        column: [ns for case in cases for ns in _values(case, column.figure)]
+        for column in shown
+        if column.figure is not None and column.text not in own and _is_time(column.figure)
     }
     whole = [ns for it, found in times.items() if it.figure is not None and it.figure.metric in _WHOLE for ns in found]
     unit, size = (units.table_unit(whole) if whole else None) or ("", 0.0)
     apart = {
-        it.figure.metric
-        for it, found in times.items()
-        if it.figure and any(not units.fits_unit(ns, size) for ns in found)
+        column.figure.metric
+        for column, found in times.items()
+        if column.figure and any(not units.fits_unit(ns, size) for ns in found)
     }
     joined = {it for it in times if size and it.figure and it.figure.metric not in apart}
     headed = [column for column, _ in keys]
-    for it in shown:
-        kind = Kind.TIME if it in joined else own[it.text].kind if it.text in own else Kind.NUMBER
-        headed.append(Column(header(it.text, own), kind, it.group))
+    for column in shown:
+        kind = Kind.TIME if column in joined else own[column.text].kind if column.text in own else Kind.NUMBER
+        headed.append(Column(header(column.text, own), kind, column.group))
     rows = tuple(
         (
             *(show(case) for _, show in keys),
@@ -118,7 +118,7 @@ def figure_table(
         )
         for case in cases
     )
-    return filled(Table(tuple(headed), rows, unit, title=title))
+    return drop_empty_columns(Table(tuple(headed), rows, unit, title=title))
 
 
 def in_groups(cases: Sequence[Case]) -> list[Case]:
@@ -196,13 +196,13 @@ def _values(case: Case, found: Figure) -> tuple[float, ...]:
     return () if value is None or is_rate(case.mode, metric) else (value,)
 
 
-def _cell(case: Case, it: _Shown, size: float = 0) -> str:
+def _cell(case: Case, column: _Shown, size: float = 0) -> str:
     """A figure of a case, in the table's unit of so many ns where it has one."""
-    assert it.figure is not None
-    of, values = _metric(it.figure), _values(case, it.figure)
+    assert column.figure is not None
+    of, values = _metric(column.figure), _values(case, column.figure)
     if not values:
         return NOTHING
-    if it.figure.statistic == "n":
+    if column.figure.statistic == "n":
         return f"{values[0]:.0f}"
     if size:
         texts = [units.time(value, size) for value in values]
@@ -213,9 +213,9 @@ def _cell(case: Case, it: _Shown, size: float = 0) -> str:
         texts = [show(value) for value in values]
     if len(values) > 1:
         return "–".join(texts)
-    if it.figure.metric == "speedup" and case.speedup is not None:
+    if column.figure.metric == "speedup" and case.speedup is not None:
         return f"{units.times(values[0], case.speedup.ci95)}{DOUBTED * case.noisy}"
-    return f"{DERIVED if _is_derived(case, it.figure.metric) else ''}{texts[0]}"
+    return f"{DERIVED if _is_derived(case, column.figure.metric) else ''}{texts[0]}"
 
 
 def _is_derived(case: Case, metric: str) -> bool:
@@ -292,16 +292,16 @@ def _share_out(sizes: Sequence[float], cells: int) -> list[int]:
     """Cells for each size: by size, and at least one for each above zero where there are enough."""
     exact = [size / sum(sizes) * cells for size in sizes]
     counts = [max(1, int(share)) if share > 0 else 0 for share in exact]
-    places = range(len(sizes))
+    indexes = range(len(sizes))
     while sum(counts) < cells:
-        counts[max(places, key=lambda place: exact[place] - counts[place])] += 1
+        counts[max(indexes, key=lambda at: exact[at] - counts[at])] += 1
     while sum(counts) > cells:
-        filled = [place for place in places if counts[place] > 1] or [place for place in places if counts[place]]
-        counts[max(filled, key=lambda place: counts[place] - exact[place])] -= 1
+        several = [at for at in indexes if counts[at] > 1] or [at for at in indexes if counts[at]]
+        counts[max(several, key=lambda at: counts[at] - exact[at])] -= 1
     return counts
 
 
-_LEVELS = "▁▂▃▄▅▆▇█"
+_HEIGHTS = "▁▂▃▄▅▆▇█"
 _WIDTH = 16  # characters of a curve
 
 
@@ -313,5 +313,5 @@ def sparkline(values: Sequence[float], span: tuple[float, float]) -> str:
     low, high = span
     parts = [values[len(values) * at // width : len(values) * (at + 1) // width] for at in range(width)]
     means = [sum(part) / len(part) for part in parts]
-    steps = len(_LEVELS) - 1
-    return "".join(_LEVELS[round((mean - low) / (high - low) * steps) if high > low else 0] for mean in means)
+    steps = len(_HEIGHTS) - 1
+    return "".join(_HEIGHTS[round((mean - low) / (high - low) * steps) if high > low else 0] for mean in means)

@@ -26,7 +26,7 @@ from ortbench.facts.comparison import (
     setting_facts,
 )
 from ortbench.facts.fact import Explanation, Fact
-from ortbench.facts.findings import placement_of, repeated_warnings, shown
+from ortbench.facts.findings import findings_of, placement_of, repeated_warnings
 from ortbench.facts.sentences import phrase, sentence_of
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
 from ortbench.model.modes import is_rate
@@ -42,6 +42,7 @@ from ortbench.report.model import (
     Block,
     Cell,
     Column,
+    ComparedResults,
     Findings,
     Kind,
     Medium,
@@ -49,10 +50,9 @@ from ortbench.report.model import (
     Notes,
     Report,
     SavedIn,
-    SideBySide,
     Table,
     columns,
-    filled,
+    drop_empty_columns,
     numbers,
 )
 from ortbench.report.parts import TITLE, doubt_part, noise_part, outputs_part
@@ -139,7 +139,7 @@ def _table(
     count = len(namings[0])
     has_points = any(it.key.point for it in found)
     of_latency = (has_points or count > 2) and {it.key.figure for it in found} == {_LATENCY}
-    unit, show = _shown(found)
+    unit, show = _figure_format(found)
     keys = [_MODE, *([Column("point", Kind.WORD, KEY)] if has_points else [])]
     keys += [] if of_latency else [Column(what, Kind.WORD, KEY)]
     kind = Kind.TIME if unit else Kind.NUMBER
@@ -157,19 +157,19 @@ def _table(
         if any(_tail(it, name) is not None and Figure(it.key.figure.metric, name) not in rows_of for it in every)
     ]
 
-    def tail_cells(it: Series | None) -> list[str]:
-        values = (None if it is None else _tail(it, name) for name in tails)
-        return [_cell(found[0].key.metric if it is None else it.key.metric, value, show) for value in values]
+    def tail_cells(series: Series | None) -> list[str]:
+        values = (None if series is None else _tail(series, name) for name in tails)
+        return [_cell(found[0].key.metric if series is None else series.key.metric, value, show) for value in values]
 
     if count == 2:
         lines = tuple(
             (
-                *label(it.key),
-                *(_cell(it.key.metric, value, show) for value in it.values),
-                *ratio_cells(it, None if (it.key.mode, it.key.figure) in judged else it.since_first[1], same),
-                *(cell for pair in zip(*map(tail_cells, it.found), strict=True) for cell in pair),
+                *label(row.key),
+                *(_cell(row.key.metric, value, show) for value in row.values),
+                *ratio_cells(row, None if (row.key.mode, row.key.figure) in judged else row.since_first[1], same),
+                *(cell for pair in zip(*map(tail_cells, row.found), strict=True) for cell in pair),
             )
-            for it in found
+            for row in found
         )
         named, numbered = (
             Table(
@@ -186,7 +186,7 @@ def _table(
             )
             for names in namings
         )
-        return (filled(named), filled(numbered)) if judged else (named, numbered)
+        return (drop_empty_columns(named), drop_empty_columns(numbered)) if judged else (named, numbered)
     against = (*columns(Kind.NUMBER, "vs first", "95% CI", group=2), *verdict)
     headed = (
         *keys,
@@ -195,17 +195,16 @@ def _table(
         *against,
         *(_PREVIOUS if in_order else ()),
     )
-    parts: list[
-        tuple[list[str], int, list[str]]
-    ] = []  # of a row: what is before a result's name, its number, and the rest
-    for it in found:
-        there = [number for number, value in enumerate(it.values) if value is not None]
+    # Of a row what is before a result's name, its number, and the rest.
+    parts: list[tuple[list[str], int, list[str]]] = []
+    for row in found:
+        there = [number for number, value in enumerate(row.values) if value is not None]
         for number in there:  # what a result lacks has no row
-            before = label(it.key) if number == there[0] else [""] * len(keys)
-            cells = [_cell(it.key.metric, it.values[number], show), *tail_cells(it.found[number])]
-            cells += ratio_cells(it, it.since_first[number], same)
+            before = label(row.key) if number == there[0] else [""] * len(keys)
+            cells = [_cell(row.key.metric, row.values[number], show), *tail_cells(row.found[number])]
+            cells += ratio_cells(row, row.since_first[number], same)
             if in_order:
-                ratio, _, *words = ratio_cells(it, it.since_last[number], same)
+                ratio, _, *words = ratio_cells(row, row.since_last[number], same)
                 cells += [ratio, *words]
             parts.append((before, number, cells))
     named, numbered = (
@@ -215,11 +214,16 @@ def _table(
     return named, numbered
 
 
-def _tail(it: Series, name: str) -> float | None:
+def _tail(series: Series, name: str) -> float | None:
     """A percentile beside a median of the time that an inference, a loop, a chain or a part of one takes."""
-    metric, statistic = it.key.figure
-    stats = it.case.stats(metric)
-    if stats is None or statistic != USUAL or it.key.metric.group is not Group.TIME or is_rate(it.key.mode, metric):
+    metric, statistic = series.key.figure
+    stats = series.case.stats(metric)
+    if (
+        stats is None
+        or statistic != USUAL
+        or series.key.metric.group is not Group.TIME
+        or is_rate(series.key.mode, metric)
+    ):
         return None
     return percentile(stats, name)
 
@@ -227,7 +231,7 @@ def _tail(it: Series, name: str) -> float | None:
 Show = Callable[[Metric, float], str]
 
 
-def _shown(found: Sequence[Row]) -> tuple[str, Show]:
+def _figure_format(found: Sequence[Row]) -> tuple[str, Show]:
     """The unit of all figures where they share one, and what prints a figure: with its own unit where they do not."""
     units_of = {it.key.metric.unit for it in found}
     values = [value for it in found for value in it.values if value]
@@ -264,9 +268,9 @@ def build(
     figures, said, lacking, alone = comparison or compare(results, names, same, only, best)
     settings = [Note(phrase(it)) for it in setting_facts(results, names, best)]
     remarked = map(remark_note, [*remarks, *alone])
-    sides = side_by_side(results, names, same, in_order, only, figures=figures)
+    compared = compared_tables(results, names, same, in_order, only, figures=figures)
     off = off_target(results, names)
-    found, few = shown(said), shown(lacking)
+    found, few = findings_of(said), findings_of(lacking)
     last: list[Block] = [
         *([Findings(found)] if found else []),
         *([Findings(few)] if few else []),
@@ -275,7 +279,7 @@ def build(
     ]
     before = [*([off] if off else ()), *doubt_part(results, names, doubt_on)]
     after = explanation.parts if explanation else ()
-    return Report(title(names), (*before, [sides], *outputs_part(results, names), last, *after))
+    return Report(title(names), (*before, [compared], *outputs_part(results, names), last, *after))
 
 
 class Comparison(NamedTuple):
@@ -313,7 +317,7 @@ def title(names: Sequence[str], what: str = "") -> str:
     return f"ortbench compare: {what}: {', '.join(names)}" if what else f"ortbench compare: {', '.join(names)}"
 
 
-def side_by_side(
+def compared_tables(
     results: Sequence[Result],
     names: Sequence[str],
     same: float | None = None,
@@ -321,7 +325,7 @@ def side_by_side(
     only: Selection = EVERYTHING,
     judged: Judged = (),
     figures: Sequence[Row] = (),
-) -> SideBySide:
+) -> ComparedResults:
     """What each result is of and, where there are several, the tables of them; see `tables`."""
     head = head_of(results, names)
     if len(results) == 1:
@@ -331,9 +335,9 @@ def side_by_side(
     return replace(head, table=named, numbered=numbered, more=others)
 
 
-def head_of(results: Sequence[Result], names: Sequence[str]) -> SideBySide:
+def head_of(results: Sequence[Result], names: Sequence[str]) -> ComparedResults:
     """What each result is of, without a table."""
-    return SideBySide(names, *_headings(results))
+    return ComparedResults(names, *_headings(results))
 
 
 def _headings(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
@@ -369,15 +373,15 @@ def records(
     axes = list(dict.fromkeys(axis["name"] for result in results for axis in result.axes))
     found = []
     for row in figures or rows(results, only):
-        place = dict(row.key.point)
-        of = {"mode": row.key.mode, **{axis: place.get(axis) for axis in axes}}
+        point = dict(row.key.point)
+        of = {"mode": row.key.mode, **{axis: point.get(axis) for axis in axes}}
         of |= {"metric": row.key.figure.metric, "statistic": row.key.figure.statistic or None}
         for number, name in enumerate(names):
             record: dict[str, Any] = {**of, "result": name, "value": row.values[number]}
             for key, ratio in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
-                shown = ratio and {**ratio._asdict(), "verdict": word(ratio, same, row.is_cost)}
+                cells = ratio and {**ratio._asdict(), "verdict": word(ratio, same, row.is_cost)}
                 # Which the verdict says.
-                record[key] = shown and {it: value for it, value in shown.items() if it not in ("doubted", "apart")}
+                record[key] = cells and {it: value for it, value in cells.items() if it not in ("doubted", "apart")}
             found.append(record)
     return found
 
@@ -385,7 +389,7 @@ def records(
 def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:
     """That most ran elsewhere than on the EP that was asked for, which stands before any figure; no block where it did not."""
     found = _together(
-        results, names, lambda result: [remark(it.text) for it in shown(placement_of(result)) if _is_off(it)]
+        results, names, lambda result: [remark(it.text) for it in findings_of(placement_of(result)) if _is_off(it)]
     )
     return [Notes(found)] if found else []
 
@@ -393,11 +397,11 @@ def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:
 def placed_and_warned(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
     """What is copied inside the graphs, and what the results warn of besides."""
 
-    def said(result: Result) -> Iterable[Note]:
-        inside = [Note(it.text) for it in shown(placement_of(result)) if not _is_off(it)]
+    def notes_of(result: Result) -> Iterable[Note]:
+        inside = [Note(it.text) for it in findings_of(placement_of(result)) if not _is_off(it)]
         return [*inside, *warnings(result, repeated_warnings(placement_of(result)))]
 
-    return _together(results, names, said)
+    return _together(results, names, notes_of)
 
 
 def _is_off(found: Finding) -> bool:
@@ -413,14 +417,14 @@ def _together(results: Sequence[Result], names: Sequence[str], said: Callable[[R
     ]
 
 
-def build_sides(
+def build_configurations(
     results: Sequence[Result],
     names: Sequence[str],
     same: float,
     folder: str | None = None,
     only: Selection = EVERYTHING,
 ) -> Report:
-    """The comparison of at least two sides; with the `folder` of all of them also what is copied inside their graphs and what they
+    """The comparison of at least two configurations; with the `folder` of all of them also what is copied inside their graphs and what they
     warn of, where nothing else says it."""
     compared = build(
         results,

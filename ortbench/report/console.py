@@ -84,15 +84,15 @@ class Screen:
     ) -> None:
         """Print a paragraph, with a hanging indent behind its label where it is longer than a line; `signs` are styles of signs in the
         text that stand by themselves."""
-        label, text = shown(label), shown(text)
+        label, text = screen_text(label), screen_text(text)
         indent = cell_len(label)
         if indent > self.width // 2:  # no room beside it
             self.text(label.rstrip(), label_style)
             label, indent = "  ", 2
-        for number, line in enumerate(wrapped(text, self.width - indent)):
+        for number, line in enumerate(wrap(text, self.width - indent)):
             whole = Text.assemble((" " * indent if number else label, label_style), (line, style))
             for sign, its_style in (signs or {}).items():
-                whole.highlight_regex(rf"(?<!\S){re.escape(shown(sign))}(?!\S)", its_style)
+                whole.highlight_regex(rf"(?<!\S){re.escape(screen_text(sign))}(?!\S)", its_style)
             self._line(whole)
 
     @property
@@ -102,7 +102,7 @@ class Screen:
 
     def command(self, text: str, label: str = "", label_style: str = "") -> None:
         """Print a command that can be copied: a line that it does not fit ends with the shell's sign that it goes on."""
-        label, text = shown(label), shown(text)
+        label, text = screen_text(label), screen_text(text)
         first, *more = command_lines(text, self.width - cell_len(label))
         self._line(Text.assemble((label, label_style), first))
         for line in more:
@@ -121,17 +121,17 @@ class Screen:
         self._console.print(line, soft_wrap=True)
 
 
-def shown(text: str) -> str:
+def screen_text(text: str) -> str:
     """A text as standard output will show it, so that it can be laid out as it will look."""
     return safe_text.as_displayed(text, sys.stdout)
 
 
-def padded(text: str, width: int) -> str:
+def pad(text: str, width: int) -> str:
     """A text with spaces after it, where it has fewer than `width` cells."""
     return set_cell_size(text, max(width, cell_len(text)))
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """A text of at most `width` cells: of one that is longer, beginning and end."""
     if cell_len(text) <= width:
         return text
@@ -141,17 +141,17 @@ def shortened(text: str, width: int) -> str:
     return "".join(ends[0]) + gap + "".join(ends[1])[::-1]
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int) -> list[str]:
     """A text in lines of at most `width` cells.
 
     Lines end at spaces, but not between a number and its unit, nor in an interval that a line has room for; a word that is longer than
     a line goes on in the next one, if possible after a ``/``, ``-``, ``_`` or ``.`` of it.
     """
     words = (it for part in _BREAK.split(text) for it in ([part] if cell_len(part) <= width else part.split(" ")))
-    return _filled(([word] if cell_len(word) <= width else _pieces(word, width) for word in words), width)
+    return _fill_lines(([word] if cell_len(word) <= width else _pieces(word, width) for word in words), width)
 
 
-def _filled(words: Iterable[Sequence[str]], width: int) -> list[str]:
+def _fill_lines(words: Iterable[Sequence[str]], width: int) -> list[str]:
     """Words, each in the pieces into which it may be broken, in as few lines as they need."""
     lines = [""]
     for pieces in words:
@@ -169,7 +169,7 @@ def command_lines(text: str, width: int) -> list[str]:
     """A command in lines of at most `width` cells, all but the last with the shell's sign that it goes on."""
     goes_on = " \\"
     room = width - len(goes_on)
-    *lines, last = lines_of_words(_WORD.findall(text), room) or wrapped(text, room)
+    *lines, last = lines_of_words(_WORD.findall(text), room) or wrap(text, room)
     return [*(f"{line}{goes_on}" for line in lines), last]
 
 
@@ -181,7 +181,7 @@ def lines_of_words(words: Sequence[str], width: int) -> list[str]:
             parts[-1] += f" {word}"
         else:
             parts.append(word)
-    return [] if any(cell_len(part) > width for part in parts) else _filled([[part] for part in parts], width)
+    return [] if any(cell_len(part) > width for part in parts) else _fill_lines([[part] for part in parts], width)
 
 
 def _pieces(word: str, width: int) -> list[str]:

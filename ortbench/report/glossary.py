@@ -34,7 +34,7 @@ class Group(Enum):
     SUITE = "Columns of a suite", "a column of a suite"
     BANDWIDTH = "Columns of a bandwidth curve", "a column of a bandwidth curve"
     COSTS = "Columns of resource usage", "a column of resource usage"
-    PLACES = "Columns of the memory of tensors", "a column of the memory of tensors"
+    MEMORY = "Columns of the memory of tensors", "a column of the memory of tensors"
     NODES = "Columns of nodes", "a column of the tables of nodes"
     WHY = "Columns of changes between nodes", "a column of changes between nodes"
     PROFILE = "Columns of a profiled session", "a column of a profiled session"
@@ -74,9 +74,9 @@ def _mode(mode: Mode) -> Entry:
     return Entry(mode.name, Group.MODES, mode.sentence, " ".join(said), f"modes.md#{section}")
 
 
-def _metric(it: Metric) -> Entry:
-    sentence, _, more = it.meaning.partition(". ")
-    return Entry(it.title, Group.METRICS, sentence.removesuffix("."), more, it.docs, (it.key, *it.also))
+def _metric(metric: Metric) -> Entry:
+    sentence, _, more = metric.meaning.partition(". ")
+    return Entry(metric.title, Group.METRICS, sentence.removesuffix("."), more, metric.docs, (metric.key, *metric.also))
 
 
 @cache

@@ -30,7 +30,7 @@ _MARKUP = re.compile(
 _OPENING = re.compile(r"(?:[#>+=-]|\d+[.)])(?=[\s#>+=-]|$)|\[(?=[^\]]*\]:)")
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """A text as Markdown that shows it word for word, on one line."""
     words = _MARKUP.sub(r"\\\g<0>", visible(text).strip())
     opening = _OPENING.match(words)
@@ -54,22 +54,22 @@ def markdown(report: model.Report) -> str:
 def _lines(block: model.Block) -> list[str]:
     match block:
         case model.Title():
-            return [f"{'#' * block.level} {escaped(block.text)}"]
+            return [f"{'#' * block.depth} {escape(block.text)}"]
         case model.Heading():
-            return _broken(block.lines)
+            return _break_lines(block.lines)
         case model.Paragraph():
-            return [escaped(block.text)]
+            return [escape(block.text)]
         case model.Table():
             return table_lines(block)
-        case model.SideBySide():
-            sides = zip(block.names, block.headings, strict=True)
-            lines = _broken([*block.shared, *(f"{name}: {line}" for name, heading in sides for line in heading)])
+        case model.ComparedResults():
+            pairs = zip(block.names, block.headings, strict=True)
+            lines = _break_lines([*block.shared, *(f"{name}: {line}" for name, heading in pairs for line in heading)])
             lines += ["", *table_lines(block.table)] if block.table is not None and block.table.rows else []
             return lines + [line for it in block.more[:1] for line in ("", f"## {it.title}", "", *table_lines(it))]
         case model.Notes():
-            return [f"- {escaped(note.text)}" for note in block.notes]
+            return [f"- {escape(note.text)}" for note in block.notes]
         case model.Findings():
-            return [line for it in block.findings for line in (f"- {escaped(it.text)}", *_next(it))]
+            return [line for it in block.findings for line in (f"- {escape(it.text)}", *_next(it))]
         case model.Command():
             return [_code(" ".join(block.words))] if block.words else []
     raise TypeError(block)
@@ -77,12 +77,12 @@ def _lines(block: model.Block) -> list[str]:
 
 def _next(found: Finding) -> list[str]:
     """What to do next: a command as code, to be copied."""
-    return [f"  - Next: {(_code if found.is_command else escaped)(found.next)}"] if found.next else []
+    return [f"  - Next: {(_code if found.is_command else escape)(found.next)}"] if found.next else []
 
 
-def _broken(lines: Iterable[str]) -> list[str]:
+def _break_lines(lines: Iterable[str]) -> list[str]:
     """Lines that do not run together."""
-    return [f"{escaped(line)}  " for line in lines]
+    return [f"{escape(line)}  " for line in lines]
 
 
 def table_lines(table: model.Table) -> list[str]:
@@ -90,13 +90,13 @@ def table_lines(table: model.Table) -> list[str]:
     rule = ["---" if at == 0 or column.kind in _LEFT else "---:" for at, column in enumerate(table.columns)]
     rows, rest = [*map(_line, table.cut_rows())], " |" * len(table.columns)
     for at, title in reversed(table.groups):
-        rows.insert(at, f"| *{escaped(title)}*{rest}")
+        rows.insert(at, f"| *{escape(title)}*{rest}")
     lines = [_line(table.headings), "| " + " | ".join(rule) + " |", *rows]
-    return [*lines, "", escaped(table.rest)] if table.rest else lines
+    return [*lines, "", escape(table.rest)] if table.rest else lines
 
 
 _LEFT = {model.Kind.WORDS, model.Kind.LONG_NAME}
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(escaped(" ".join(cell.split())).replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(escape(" ".join(cell.split())).replace("|", "\\|") for cell in cells) + " |"

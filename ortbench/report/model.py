@@ -54,7 +54,7 @@ def maybe(value: Known | None, show: Callable[[Known], str]) -> str:
     return NOTHING if value is None else show(value)
 
 
-def between(interval: Iterable[float] | None, show: Callable[[float], str]) -> str:
+def interval_text(interval: Iterable[float] | None, show: Callable[[float], str]) -> str:
     """Both ends of an interval, where there is one."""
     return maybe(interval, lambda known: "–".join(ends(known, show)))
 
@@ -93,10 +93,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Title(Block):
-    """A title of a part of a report; level 1 is that of a report."""
+    """A title of a part of a report; depth 1 is that of a report."""
 
     text: str
-    level: int = 2
+    depth: int = 2
 
 
 @dataclass(frozen=True)
@@ -142,10 +142,12 @@ class Table(Block):
     def cut_rows(self, longest: int = WIDE) -> list[tuple[str, ...]]:
         """The rows with at most `longest` characters of long names."""
         long = {at for at, column in enumerate(self.columns) if column.kind is Kind.LONG_NAME}
-        return [tuple(cut(cell, longest) if at in long else cell for at, cell in enumerate(row)) for row in self.rows]
+        return [
+            tuple(cut_start(cell, longest) if at in long else cell for at, cell in enumerate(row)) for row in self.rows
+        ]
 
 
-def filled(table: Table) -> Table:
+def drop_empty_columns(table: Table) -> Table:
     """A table without the columns in which no row has anything; one without rows as it is."""
     if not table.rows:
         return table
@@ -154,13 +156,13 @@ def filled(table: Table) -> Table:
     return replace(table, columns=tuple(compress(table.columns, kept)), rows=rows)
 
 
-def cut(text: str, longest: int) -> str:
+def cut_start(text: str, longest: int) -> str:
     """The end of a name that is too long: names of nodes and tensors differ there."""
     return text if len(text) <= longest else f"…{text[1 - longest :]}"
 
 
 @dataclass(frozen=True)
-class SideBySide(Block):
+class ComparedResults(Block):
     """Several results, or one of which others could be beside it: what each is of, and a table that holds them together."""
 
     names: Sequence[str]  # of the results
@@ -174,7 +176,7 @@ class SideBySide(Block):
 
 
 def numbers(count: int) -> list[str]:
-    """What results are called in `SideBySide.numbered`."""
+    """What results are called in `ComparedResults.numbered`."""
     return [f"#{number}" for number in range(1, count + 1)]
 
 

@@ -15,7 +15,7 @@ from ortbench.core import units
 from ortbench.core.features import part_of, passes
 from ortbench.core.safe_text import join_words, shorten
 from ortbench.core.units import duration, size
-from ortbench.facts.findings import shown
+from ortbench.facts.findings import findings_of
 from ortbench.facts.shared import doubt_facts, noise_facts
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import METRICS, SHARE, Group, metric
@@ -42,7 +42,7 @@ from ortbench.report.model import (
     Table,
     Title,
     columns,
-    filled,
+    drop_empty_columns,
     maybe,
 )
 from ortbench.report.phrases import SYNC, device_name, eps
@@ -61,7 +61,7 @@ def noise_part(results: Sequence[Result], of_gate: bool = False) -> list[Sequenc
         return []
     if of_gate:
         found = [it._replace(next="") for it in found]
-    return [[Findings(shown(found))]]
+    return [[Findings(findings_of(found))]]
 
 
 # Outputs
@@ -70,9 +70,7 @@ def noise_part(results: Sequence[Result], of_gate: bool = False) -> list[Sequenc
 _MOST = 5  # outputs of a comparison that have a row
 _LEAST_COSINE = 0.99  # of outputs that are about the same
 _OUTPUT_COLUMNS = tuple(
-    Column(it.title, Kind.NUMBER, 2 if key in ("cosine", "top1") else 1)
-    for key in MEASURES
-    for it in (metric(f"outputs.{key}"),)
+    Column(metric(f"outputs.{key}").title, Kind.NUMBER, 2 if key in ("cosine", "top1") else 1) for key in MEASURES
 )
 
 
@@ -94,10 +92,9 @@ def doubt_part(
     results: Sequence[Result], names: Sequence[str], media: frozenset[Medium] = EVERYWHERE
 ) -> list[Sequence[Block]]:
     """Which figures are doubtful and what mends it; no part where none are."""
-    facts = [
-        it for name, result in zip(names, results, strict=True) for it in doubt_facts(result, name * (len(results) > 1))
-    ]
-    return [[Findings(shown(facts), media=media)]] if facts else []
+    several = len(results) > 1
+    facts = [it for name, one in zip(names, results, strict=True) for it in doubt_facts(one, name * several)]
+    return [[Findings(findings_of(facts), media=media)]] if facts else []
 
 
 def _part(
@@ -118,17 +115,17 @@ def _part(
     said: list[Block] = []
     if any(_is_synthetic(it) for _, it, _ in found):
         said.append(Paragraph(_SYNTHETIC, media=media))
-    if far := [text for name, _, it in found if (text := _far(name, it))]:
+    if far := [text for name, _, it in found if (text := _far_outputs(name, it))]:
         said.append(Notes([Note(it, "!", UNCLEAR) for it in far], media=media))
-    return [[filled(table), *said]]
+    return [[drop_empty_columns(table), *said]]
 
 
-def _far(name: str, it: OutputsCompared) -> str:
+def _far_outputs(name: str, outputs: OutputsCompared) -> str:
     """That outputs which pass are far off; empty where they are not, or do not pass."""
-    found = worst(it["distances"])
+    found = worst(outputs["distances"])
     least = {"top1": 1.0, "cosine": _LEAST_COSINE}
     off = [metric(f"outputs.{key}") for key in least if found.get(key, 1.0) < least[key]]
-    if it["differs"] is not None or not off:
+    if outputs["differs"] is not None or not off:
         return ""
     figures = " and ".join(f"{of.title} {of.unit.text(found[of.key.removeprefix('outputs.')])}" for of in off)
     return f"{f'{name}: ' if name else ''}outputs with {figures} pass only by the tolerance (--rtol, --atol)"
@@ -143,8 +140,8 @@ def _is_synthetic(result: Result) -> bool:
 
 def _cells(one: OutputDistance) -> list[str]:
     values = (one["max_error"], one["mean_error"], one["sqnr"], one["cosine"], one["top1"])
-    shown = (metric(f"outputs.{key}").unit.text for key in MEASURES)
-    return [maybe(value, show) for value, show in zip(values, shown, strict=True)]
+    formats = (metric(f"outputs.{key}").unit.text for key in MEASURES)
+    return [maybe(value, show) for value, show in zip(values, formats, strict=True)]
 
 
 # Resource usage
@@ -172,10 +169,10 @@ def cost_parts(result: Result) -> list[list[Block]]:
     table, parts = host_table(result), []
     if table.rows:
         parts.append([Title(f"{TITLE}: host CPU per {kind_of(result.kind).work}"), table])
-    for feature, it in passes().values():
-        has_it = any(it.key in case.own for case in result.at_point())
+    for feature, found in passes().values():
+        has_it = any(found.key in case.own for case in result.at_point())
         if has_it and (blocks := part_of(feature, "report", "cost_blocks")(result)):
-            parts.append([Title(f"{TITLE}: {it.key}"), *blocks])
+            parts.append([Title(f"{TITLE}: {found.key}"), *blocks])
     return parts
 
 
@@ -218,7 +215,7 @@ def node_tables(nodes: Nodes) -> list[Table]:
     return [_operators(nodes), _eps(nodes), *outline(nodes)]
 
 
-def titled(table: Table) -> list[Block]:
+def with_title(table: Table) -> list[Block]:
     """A table under its title, which a page shows of every table."""
     return [Title(table.title, media=PRINTED), table]
 
@@ -261,7 +258,9 @@ def _memcpy(copies: Sequence[MemcpyNode]) -> Table:
         )
         for row in copies[:MOST]
     ]
-    return filled(Table(_MEMCPY, tuple(rows), title="Memcpy nodes", rest=_rest([row["bytes"] for row in copies], size)))
+    return drop_empty_columns(
+        Table(_MEMCPY, tuple(rows), title="Memcpy nodes", rest=_rest([row["bytes"] for row in copies], size))
+    )
 
 
 def _islands(islands: Sequence[Island]) -> Table:
@@ -279,7 +278,7 @@ def _islands(islands: Sequence[Island]) -> Table:
         for number, row in enumerate(islands[:MOST], 1)
     ]
     rest = _rest([row["share"] for row in islands], _of_a_run)
-    return filled(Table(_ISLANDS, tuple(rows), title="CPU fallback", rest=rest))
+    return drop_empty_columns(Table(_ISLANDS, tuple(rows), title="CPU fallback", rest=rest))
 
 
 def _rest(values: Sequence[float | None], text: Callable[[float], str]) -> str:
@@ -302,21 +301,21 @@ _COLUMNS = (
     Column("memory", Kind.WORDS),
     Column("why", Kind.WORDS),
 )
-Side = Literal["inputs", "outputs"]
-_SIDES: tuple[Side, ...] = ("inputs", "outputs")
-MOST_PLACES = 24  # rows; tensors that are alike share theirs
+Direction = Literal["inputs", "outputs"]
+_DIRECTIONS: tuple[Direction, ...] = ("inputs", "outputs")
+MOST_MEMORY_ROWS = 24  # rows; tensors that are alike share theirs
 _MOST_NAMES = 3  # in a row
 
 
 def placement_parts(result: Result) -> list[Sequence[Block]]:
     """All of it, with what `--measure-nodes` found."""
     parts: list[Sequence[Block]] = [_placement(result)]
-    if (places := places_table(result)).rows:
-        parts.append([places])
+    if (memory := memory_table(result)).rows:
+        parts.append([memory])
     if result.nodes is not None:
         first, *others = node_tables(result.nodes)
-        parts.append([Paragraph(nodes_heading(result)), *titled(first)])
-        parts += [titled(it) for it in others]
+        parts.append([Paragraph(nodes_heading(result)), *with_title(first)])
+        parts += [with_title(it) for it in others]
     return [*parts, [_environment(result)]]
 
 
@@ -345,32 +344,32 @@ def _placement(result: Result) -> list[Block]:
     return [*(Paragraph(it, media=PAGE) for it in found), Table(headed, rows, title="Placement", media=PAGE)]
 
 
-def places_table(result: Result) -> Table:
+def memory_table(result: Result) -> Table:
     """A row for each memory that tensors had in some modes for the same reason; none of a result without them."""
     cases = [case for case in result.at_point() if case.status == OK]
-    alike: dict[tuple[Side, str, str, tuple[str, ...]], list[Tensor]] = {}
-    for side in _SIDES:
-        for tensor in result.model[side]:
+    alike: dict[tuple[Direction, str, str, tuple[str, ...]], list[Tensor]] = {}
+    for direction in _DIRECTIONS:
+        for tensor in result.model[direction]:
             modes: dict[tuple[str, str], list[str]] = {}
             for case in cases:
-                for place in case.places[side] if case.places is not None else ():
-                    if place["name"] == tensor["name"]:
-                        modes.setdefault((place["memory"], place["why"]), []).append(case.mode)
-            for where, own in modes.items():
-                alike.setdefault((side, *where, tuple(own)), []).append(tensor)
+                for own in case.places[direction] if case.places is not None else ():
+                    if own["name"] == tensor["name"]:
+                        modes.setdefault((own["memory"], own["why"]), []).append(case.mode)
+            for where, its_modes in modes.items():
+                alike.setdefault((direction, *where, tuple(its_modes)), []).append(tensor)
     rows = tuple(
-        (_tensor_names(side, tensors), maybe(_bytes_of(tensors), units.size), ", ".join(modes), memory, why)
-        for (side, memory, why, modes), tensors in alike.items()
+        (_tensor_names(direction, tensors), maybe(_bytes_of(tensors), units.size), ", ".join(modes), memory, why)
+        for (direction, memory, why, modes), tensors in alike.items()
     )
-    more = len(rows) - MOST_PLACES
+    more = len(rows) - MOST_MEMORY_ROWS
     rest = f"{more} more rows are left out; result.json has all." if more > 0 else ""
-    return Table(_COLUMNS, rows[:MOST_PLACES], title="Tensor memory", rest=rest, media=MARKDOWN | PAGE)
+    return Table(_COLUMNS, rows[:MOST_MEMORY_ROWS], title="Tensor memory", rest=rest, media=MARKDOWN | PAGE)
 
 
-def _tensor_names(side: Side, tensors: Sequence[Tensor]) -> str:
+def _tensor_names(direction: Direction, tensors: Sequence[Tensor]) -> str:
     """The tensors, the first few of many."""
     names, more = [shorten(it["name"]) for it in tensors[:_MOST_NAMES]], len(tensors) - _MOST_NAMES
-    return f"{side.removesuffix('s') if len(tensors) == 1 else side} {join_words([*names, *([f'{more} more'] if more > 0 else [])])}"
+    return f"{direction.removesuffix('s') if len(tensors) == 1 else direction} {join_words([*names, *([f'{more} more'] if more > 0 else [])])}"
 
 
 def _bytes_of(tensors: Sequence[Tensor]) -> int | None:
@@ -393,8 +392,8 @@ def _environment(result: Result) -> Table:
         "intra-op threads": target.get("intra_op_threads"),
         "inter-op threads": target.get("inter_op_threads"),
         "execution mode": target.get("execution_mode"),
-        "CPU arena": _off(target.get("cpu_mem_arena")),
-        "memory pattern": _off(target.get("mem_pattern")),
+        "CPU arena": _switched_off(target.get("cpu_mem_arena")),
+        "memory pattern": _switched_off(target.get("mem_pattern")),
         "optimized model": target.get("optimized_model"),
         "custom operators": ", ".join(target.get("custom_ops", ())) or None,
         "graph optimization": target.get("opt_level"),
@@ -412,7 +411,7 @@ def _environment(result: Result) -> Table:
     return Table((), rows, title="Environment", media=PAGE)
 
 
-def _off(switch: bool | None) -> str | None:
+def _switched_off(switch: bool | None) -> str | None:
     return "off" if switch is False else None
 
 

@@ -11,7 +11,7 @@ from ortbench.analysis.items import dims_of, is_batch
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import shorten
-from ortbench.facts.findings import facts_of, repeated_warnings, shown
+from ortbench.facts.findings import facts_of, findings_of, repeated_warnings
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import known_or_plain
 from ortbench.model.result import FAILED, OK, Case, Result, not_ok
@@ -60,7 +60,7 @@ def heading(result: Result) -> list[str]:
     if (clocks := result.environment.get("locked_clocks")) is not None:
         lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
     if result.stopped is not None:
-        lines[-1] += f"; {ended(result.stopped, result.took_ns, processes_in(result))}"
+        lines[-1] += f"; {end_text(result.stopped, result.took_ns, processes_in(result))}"
     if options := setting_words((it for it in OF_SESSION if it.attribute), target):
         lines.append(f"session options: {shorten(' '.join(options))}")
     if (recorded := variables_line(result.environment)) is not None:
@@ -108,7 +108,7 @@ _ENDS = {
 }
 
 
-def ended(stopped: Stopped, took_ns: int | None, processes: int = 0) -> str:
+def end_text(stopped: Stopped, took_ns: int | None, processes: int = 0) -> str:
     """How a measurement ended, and after so many ns, if that is known: ``ended after 0.15 s: every median known to ±1 %``."""
     after = "" if took_ns is None else f" after {units.seconds(took_ns)}"
     after += f" in {processes} processes" if processes else ""
@@ -137,7 +137,7 @@ def measured_report(
     """The report of a result: its heading, what makes its figures doubtful, its parts, what is said of it, the `further` parts, and last
     the command, for files, and where it was saved."""
     facts = facts_of(result)
-    found = shown(facts)
+    found = findings_of(facts)
     doubts = [it for it in found if it.weight is Weight.DOUBT]
     rest = [it for it in found if it not in doubts]
     said: list[Block] = [Notes(failures)] if failures else []
@@ -199,18 +199,18 @@ def eps(result: Result) -> list[str]:
     """Each EP that has nodes, on which device and with what share of them, where several have; else none."""
     found = result.target.get("eps", ())
     return [
-        f"{with_device(it, hardware_name(it['device'], result))} ({units.share(it['share'])} of nodes)" for it in found
+        f"{with_device(ep, hardware_name(ep['device'], result))} ({units.share(ep['share'])} of nodes)" for ep in found
     ]
 
 
-def with_device(it: Mapping[str, object], device: str) -> str:
+def with_device(ep: Mapping[str, object], device: str) -> str:
     """An EP, its version and library, and the device that it is on."""
-    named = f"{it['ep']} {it.get('ep_version') or ''}".strip()
-    library = it.get("ep_library")  # EPs of two libraries can have one name
-    return f"{named} of {_whose(str(library))} on {device}" if library else f"{named} on {device}"
+    named = f"{ep['ep']} {ep.get('ep_version') or ''}".strip()
+    library = ep.get("ep_library")  # EPs of two libraries can have one name
+    return f"{named} of {_library_owner(str(library))} on {device}" if library else f"{named} on {device}"
 
 
-def _whose(library: str) -> str:
+def _library_owner(library: str) -> str:
     """What has a library: a package by its module, without where in it the file lies; else the library itself."""
     module, *inside = re.split(r"[/\\]", library)
     return module if inside and module.startswith("onnxruntime") else library
@@ -254,8 +254,8 @@ def not_measured(result: Result, name: str = "") -> list[Note]:
 
 def warnings(measured: Result, said: Collection[str] = ()) -> list[Note]:
     """What to bear in mind, without warnings of codes that are `said` otherwise."""
-    shown = [warning["message"] for warning in measured.warnings if warning["code"] not in said]
-    return [Note(f"warning: {message}", "!", UNCLEAR) for message in shown]
+    messages = [warning["message"] for warning in measured.warnings if warning["code"] not in said]
+    return [Note(f"warning: {message}", "!", UNCLEAR) for message in messages]
 
 
 def remark(text: str) -> Note:

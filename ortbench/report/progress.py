@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ortbench.core import safe_text
 from ortbench.plan.plan import Observer
-from ortbench.report.console import console, shortened
+from ortbench.report.console import console, shorten
 
 _PROGRESS_WIDTH = 20  # cells
 
@@ -63,7 +63,7 @@ class LiveProgress(Observer):
 
     def stage(self, text: str) -> None:
         beside = _PROGRESS_WIDTH + len("  100 % 0:00:00 0:00:00 left  ")
-        self._draw(description=shortened(safe_text.as_displayed(text, sys.stderr), self._console.width - beside))
+        self._draw(description=shorten(safe_text.as_displayed(text, sys.stderr), self._console.width - beside))
 
     def show_time_left(self, seconds: float) -> None:
         gone = self._clock() - self._begun
@@ -80,7 +80,7 @@ class LiveProgress(Observer):
         lines = [f"{set_cell_size(name, width)}  {text}" for name, text in shown]
         if len(lines) > most:
             lines[most - 1 :] = [f"and {len(lines) - most + 1} more"]
-        self._progress.lines = [Text(shortened(line, self._console.width), no_wrap=True) for line in lines]
+        self._progress.lines = [Text(shorten(line, self._console.width), no_wrap=True) for line in lines]
 
     def _draw_soon(self, **fields: object) -> None:
         if self._clock() - self._drawn > self._EVERY_S:

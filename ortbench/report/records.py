@@ -78,15 +78,17 @@ def _columns(cases: Sequence[Case]) -> list[_Column]:
     """Of all metrics that any of the cases has."""
     known: dict[str, list[Stats | Value]] = {}
     for case in cases:
-        for key, it in _metrics(case).items():
-            known.setdefault(key, []).append(it)
+        for key, figure in _metrics(case).items():
+            known.setdefault(key, []).append(figure)
     found = []
     for key in in_order(known):
         metric, of = known_or_plain(key), known[key]
         statistics = _STATISTICS if any(isinstance(it, Stats) for it in of) else (metric.usual,)
         ends = _ENDS if any(it.ci95 is not None for it in of) else ()
-        for it in (*statistics, *ends):
-            found.append(_Column(key, it, metric.column(it), "1" if it == "n" else metric.unit.symbol))
+        for statistic in (*statistics, *ends):
+            found.append(
+                _Column(key, statistic, metric.column(statistic), "1" if statistic == "n" else metric.unit.symbol)
+            )
     return found
 
 

@@ -15,12 +15,12 @@ from ortbench.core.features import part_of
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import first_of, join_words, shorten
 from ortbench.facts.fact import Fact
-from ortbench.facts.findings import facts_of, repeated_warnings, shown
+from ortbench.facts.findings import facts_of, findings_of, repeated_warnings
 from ortbench.facts.sentences import sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
 from ortbench.model.result import OK, Case, Result
-from ortbench.report.brief import HEIGHT, Content, fit, narrowed
+from ortbench.report.brief import HEIGHT, Content, fit, narrow_table
 from ortbench.report.case_table import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, Own, case_table, in_groups, segments_of
 from ortbench.report.markdown import markdown
 from ortbench.report.model import (
@@ -35,7 +35,7 @@ from ortbench.report.model import (
     SavedIn,
     Table,
 )
-from ortbench.report.parts import cost_parts, own_outputs, placement_parts, titled
+from ortbench.report.parts import cost_parts, own_outputs, placement_parts, with_title
 from ortbench.report.phrases import (
     SYNC,
     device_name,
@@ -53,10 +53,10 @@ from ortbench.report.records import records_csv
 def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> Table:
     """The table of modes: a row for each mode that was measured, of a run with a bar of its phases; `own` columns are
     shown in their own way."""
-    shown = measured_cases(result)
+    cases = measured_cases(result)
     table = case_table(
         result,
-        shown,
+        cases,
         own={**part_of(result.kind, "report", "own_columns", _own)(result), **(own or {})},
     )
     bars = splits(result) if "phases" in kind_of(result.kind).charts else []
@@ -130,7 +130,7 @@ def _build(result: Result, folder: str | None) -> Report:
         parts.append([table])
     if table.bars:
         parts.append([Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)])
-    parts += [titled(it) for it in further_tables(result)]
+    parts += [with_title(it) for it in further_tables(result)]
     further = [*own_outputs(result), *cost_parts(result), *placement_parts(result)]
     return measured_report("ortbench", result, parts, not_measured(result), further, folder)
 
@@ -155,21 +155,21 @@ def write_run(result: Result, path: Path) -> None:
 # The default screen of a result, 80 × 24: what ran where, the table, three facts with one command, what was checked, where it is saved
 
 
-_PLACES = 1  # of a per cent, of what an interval reaches
+_DIGITS = 1  # of a per cent, of what an interval reaches
 _NAMES = 3  # of inputs, stages and shapes that a heading has
 
 
 def screen(result: Result, folder: str | None, height: int = HEIGHT) -> Report:
     facts = facts_of(result)
     told = [it for it in facts if sentence_of(it).weight in (Weight.GAIN, Weight.ANSWER)]
-    findings = [it._replace(row=_row_names(result, fact)) for it, fact in zip(shown(told), told, strict=True)]
+    findings = [it._replace(row=_row_names(result, fact)) for it, fact in zip(findings_of(told), told, strict=True)]
     content = Content(
         Heading(heading(result)),
-        shown([it for it in facts if sentence_of(it).weight is Weight.DOUBT]),
+        findings_of([it for it in facts if sentence_of(it).weight is Weight.DOUBT]),
         tables_of(result),
         findings,
         [*not_measured(result), *warnings(result, {"cpu-nodes", *repeated_warnings(facts)})],
-        [Paragraph(_checked(result)), SavedIn(folder)],
+        [Paragraph(_checks_line(result)), SavedIn(folder)],
         [*(it.mode for it in told[:1]), CPU, *(it.mode for it in told[1:])],
     )
     return fit(result_name(result) or result.model["path"], content, height)
@@ -204,18 +204,18 @@ def _shape(shape: list[int] | None) -> str:
     return "?" if shape is None else "x".join(map(str, shape)) or "scalar"
 
 
-def _checked(result: Result) -> str:
+def _checks_line(result: Result) -> str:
     """What was verified, in how many processes and how long it was measured, and where there is more."""
     timed = [it for it in result.cases if it.status == OK and it.median(LATENCY) is not None]
     said = []
     if (sync := result.target["sync"]) is not None:
         said.append(SYNC.get(sync["kind"], f"{sync['kind']} waits"))
-    equal = {it.mode for it in timed if _passed(it, "outputs")}
+    equal = {it.mode for it in timed if _has_passed(it, "outputs")}
     if len(equal) > 1:
         compared = {it.mode for it in result.cases if "outputs" in it.checks}
         of = f" of {len(compared)}" if len(compared) > len(equal) else ""
         said.append(f"equal outputs in {len(equal)}{of} modes")
-    copied = [*dict.fromkeys(it.mode for it in timed if _passed(it, "zero_copy"))]
+    copied = [*dict.fromkeys(it.mode for it in timed if _has_passed(it, "zero_copy"))]
     if copied and not is_on_host(result):
         said.append(f"{join_words(copied)} zero-copy")
     took = "" if result.took_ns is None else f" in {units.seconds(result.took_ns)}"
@@ -225,7 +225,7 @@ def _checked(result: Result) -> str:
     return f"Checked: {', '.join(said) or 'nothing'}. {measured}-v prints more."
 
 
-def _passed(case: Case, name: str) -> bool:
+def _has_passed(case: Case, name: str) -> bool:
     return (check := case.checks.get(name)) is not None and check["verdict"] == "passed"
 
 
@@ -235,7 +235,7 @@ def _passed(case: Case, name: str) -> bool:
 def _only(table: Table, names: Sequence[str]) -> Table:
     """A table with its key and as many of some columns as fit a screen, the most important ones first; each name once, without a title."""
     at_name = {it.name: at for at, it in reversed(list(enumerate(table.columns)))}
-    return replace(narrowed(table, [at_name[name] for name in names if name in at_name]), title="")
+    return replace(narrow_table(table, [at_name[name] for name in names if name in at_name]), title="")
 
 
 def _speedup(case: Case) -> str:
@@ -243,7 +243,7 @@ def _speedup(case: Case) -> str:
     if case.speedup is None or case.mode == CPU:
         return "1.00×" if case.mode == CPU else NOTHING
     value, ends = case.speedup.value, case.speedup.ci95
-    reach = "" if ends is None else f" ±{max(ends[1] - value, value - ends[0]) / value:.{_PLACES}%}"
+    reach = "" if ends is None else f" ±{max(ends[1] - value, value - ends[0]) / value:.{_DIGITS}%}"
     return f"{units.times(value)}{reach}{'?' * case.noisy}"
 
 

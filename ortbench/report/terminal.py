@@ -14,7 +14,7 @@ from rich.text import Text
 from ortbench.model.schema import Memory
 from ortbench.report import model
 from ortbench.report.case_table import COPIES, FILLS, PER_RUN, SPLIT, bar
-from ortbench.report.console import Screen, shown, wrapped
+from ortbench.report.console import Screen, screen_text, wrap
 
 NARROW = 19  # characters of a long name; with so few every table of nodes fits 80 columns
 _GAP = 2  # cells between two columns
@@ -30,7 +30,7 @@ FILL_STYLES = {
 Name = TypeVar("Name", bound=Hashable)
 
 
-def stacked(
+def stack_columns(
     key: Sequence[Name], groups: Sequence[Sequence[Name]], widths: Mapping[Name, int], width: int
 ) -> list[tuple[Name, ...]]:
     """The columns of tables to print one below the other, each within a width, all with those of `key` first.
@@ -39,22 +39,22 @@ def stacked(
     stands alone all the same.
     """
 
-    def fits(columns: Sequence[Name]) -> bool:
+    def has_room(columns: Sequence[Name]) -> bool:
         return sum(widths[name] for name in (*key, *columns)) + _GAP * (len(key) + len(columns) - 1) <= width
 
     stack: list[list[Name]] = [[]]
     for group in groups:
-        for piece in [group] if fits(group) else [[name] for name in group]:
-            if stack[-1] and not fits([*stack[-1], *piece]):
+        for piece in [group] if has_room(group) else [[name] for name in group]:
+            if stack[-1] and not has_room([*stack[-1], *piece]):
                 stack.append([])
             stack[-1] += piece
     return [(*key, *columns) for columns in stack]
 
 
-def _folded(cell: str, width: int) -> str:
+def _fold_name(cell: str, width: int) -> str:
     """A name in lines; of several words those after the first are indented, so that they look like no name of their own."""
-    lines = wrapped(cell, width)
-    return "\n  ".join(wrapped(cell, width - _GAP)) if len(lines) > 1 and " " in cell else "\n".join(lines)
+    lines = wrap(cell, width)
+    return "\n  ".join(wrap(cell, width - _GAP)) if len(lines) > 1 and " " in cell else "\n".join(lines)
 
 
 class Grid:
@@ -76,11 +76,11 @@ class Grid:
     def _lay_out(self, table: model.Table, longest: int) -> None:
         """Its cells and their widths, with so many characters of long names at most."""
         rows = table.cut_rows(longest)
-        self._unit = shown(table.unit)
+        self._unit = screen_text(table.unit)
         self._bars, self._groups = table.bars, table.groups
-        self._cells = {column: [_seen(row[at]) for row in rows] for at, column in enumerate(table.columns)}
+        self._cells = {column: [_screen_cell(row[at]) for row in rows] for at, column in enumerate(table.columns)}
         self._widths = {
-            column: max(map(cell_len, (shown(column.name), self._unit_of(column), *cells)))
+            column: max(map(cell_len, (screen_text(column.name), self._unit_of(column), *cells)))
             for column, cells in self._cells.items()
         }
         if table.bars:
@@ -97,7 +97,7 @@ class Grid:
         """How wide some of its columns are side by side, with a short bar if it is among them."""
         return sum(self._widths[column] for column in columns) + _GAP * (len(columns) - 1)
 
-    def fits(self, last_group: int) -> bool:
+    def has_room_for(self, last_group: int) -> bool:
         """Whether there is room for the columns up to a group side by side."""
         return self._width([column for column in self._cells if column.group <= last_group]) <= self._screen.width
 
@@ -107,8 +107,8 @@ class Grid:
         groups = [self._group(number) for number in sorted({column.group for column in self._cells} - {model.KEY})]
         room = self._screen.width - max(self._width([*key[:-1], *group]) for group in groups) - _GAP
         self._widths[key[-1]] = width = min(self._widths[key[-1]], max(room, _NAME_LEAST))
-        self._cells[key[-1]] = [_folded(cell, width) for cell in self._cells[key[-1]]]
-        for number, columns in enumerate(stacked(key, groups, self._widths, self._screen.width)):
+        self._cells[key[-1]] = [_fold_name(cell, width) for cell in self._cells[key[-1]]]
+        for number, columns in enumerate(stack_columns(key, groups, self._widths, self._screen.width)):
             if number:
                 self._screen.blank()
             left = self._screen.width - self._width(columns) + _BAR_LEAST
@@ -125,7 +125,7 @@ class Grid:
 
     def _print_part(self, columns: Sequence[model.Column], bar_width: int, only: Collection[int] | None) -> None:
         """Print some of its columns, of all rows or of some, with a light rule above each group of rows that has a title."""
-        cells = [self._drawn(bar_width) if it is _BARS else map(_cell, self._cells[it]) for it in columns]
+        cells = [self._draw_bars(bar_width) if it is _BARS else map(_cell, self._cells[it]) for it in columns]
         rows = list(zip(*cells, strict=True))
         begins = [0, *(at for at, _ in self._groups), len(rows)]
         width = min(self._screen.width, self._width(columns) + (bar_width - _BAR_LEAST) * (_BARS in columns))
@@ -133,8 +133,8 @@ class Grid:
         for number, ((begin, end), title) in enumerate(zip(pairwise(begins), titles, strict=True)):
             shown_rows = [rows[at] for at in range(begin, end) if only is None or at in only]
             if title and shown_rows:
-                rule = shown("─") * (width - cell_len(shown(title)) - 1)
-                self._screen.text(f"{shown(title)} {rule}", style="rule")
+                rule = screen_text("─") * (width - cell_len(screen_text(title)) - 1)
+                self._screen.text(f"{screen_text(title)} {rule}", style="rule")
             self._screen.show(self._rich(columns, shown_rows, bar_width, headed=not number))
 
     def _rich(
@@ -143,7 +143,7 @@ class Grid:
         rich = RichTable(box=None, pad_edge=False, header_style="heading", padding=(0, 1), show_header=headed)
         has_times = bool(self._unit) and any(column.kind is model.Kind.TIME for column in columns)
         for column in columns:
-            heading = f"{shown(column.name)}\n{self._unit_of(column)}" if has_times else shown(column.name)
+            heading = f"{screen_text(column.name)}\n{self._unit_of(column)}" if has_times else screen_text(column.name)
             rich.add_column(
                 heading,
                 justify="right" if column.kind in _FLUSH_RIGHT else "left",
@@ -155,11 +155,13 @@ class Grid:
             rich.add_row(*row)
         return rich
 
-    def _drawn(self, width: int) -> list[Text]:
+    def _draw_bars(self, width: int) -> list[Text]:
         """The bars on one scale, the longest as long as there is room."""
         scale = max(sum(size for _, size in parts) for parts in self._bars)
         lines = [bar(parts, scale, width) for parts in self._bars]
-        runs = [[(shown("".join(run)), FILL_STYLES.get(fill, "")) for fill, run in groupby(line)] for line in lines]
+        runs = [
+            [(screen_text("".join(run)), FILL_STYLES.get(fill, "")) for fill, run in groupby(line)] for line in lines
+        ]
         return [Text.assemble(*parts) for parts in runs]
 
 
@@ -170,8 +172,8 @@ def print_table(screen: Screen, table: model.Table) -> None:
         screen.text(table.rest)
 
 
-def _seen(cell: str) -> str:
-    return model.Cell(shown(cell), cell.tone) if isinstance(cell, model.Cell) else shown(cell)
+def _screen_cell(cell: str) -> str:
+    return model.Cell(screen_text(cell), cell.tone) if isinstance(cell, model.Cell) else screen_text(cell)
 
 
 def _cell(cell: str) -> Text:
@@ -222,8 +224,8 @@ def _print(screen: Screen, block: model.Block) -> None:
                 screen.text(block.text)
         case model.Table():
             print_table(screen, block)
-        case model.SideBySide():
-            _print_side_by_side(screen, block)
+        case model.ComparedResults():
+            _print_compared(screen, block)
         case model.Notes():
             for note in block.notes:
                 screen.text(note.text, label=f"{note.sign} ", label_style=note.tone)
@@ -240,24 +242,24 @@ def _print(screen: Screen, block: model.Block) -> None:
 
 def _print_findings(screen: Screen, block: model.Findings) -> None:
     """Print findings, what to do next below each; a command stands on a line of its own, to be copied."""
-    for it in block.findings:
-        screen.text(it.text, label="! " if it.tone == model.UNCLEAR else "• ", label_style=it.tone)
-        if it.next:
-            show = screen.command if it.is_command else screen.text
-            show(it.next, label="  Next: ", label_style="heading")
+    for finding in block.findings:
+        screen.text(finding.text, label="! " if finding.tone == model.UNCLEAR else "• ", label_style=finding.tone)
+        if finding.next:
+            show = screen.command if finding.is_command else screen.text
+            show(finding.next, label="  Next: ", label_style="heading")
 
 
-def _print_side_by_side(screen: Screen, block: model.SideBySide) -> None:
+def _print_compared(screen: Screen, block: model.ComparedResults) -> None:
     """Print what each of several results is of, after what the table calls it, and the table."""
     labels, grid, more = block.names, None, block.more[:1]
     if block.table is not None and block.numbered is not None:
         columns = block.table.columns
         grid = Grid(block.table, screen)
         mistakable = len({column.name for column in columns}) < len(columns)  # a result that is called as a column is
-        if mistakable or not grid.fits(_FIGURES):
+        if mistakable or not grid.has_room_for(_FIGURES):
             labels, more = model.numbers(len(block.names)), block.more[1:]
             grid = Grid(block.numbered, screen)
-    indent = max(map(cell_len, map(shown, labels))) + 2
+    indent = max(map(cell_len, map(screen_text, labels))) + 2
     for line in block.shared:
         screen.text(line)
     for name, label, heading in zip(block.names, labels, block.headings, strict=True):

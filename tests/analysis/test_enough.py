@@ -7,7 +7,7 @@ from ortbench.analysis.comparison import Row, rows
 from ortbench.analysis.intervals import PAIRS, PARTS, ROUNDS, fewest
 from ortbench.analysis.noise import more_rounds
 from ortbench.facts.comparison import lacking_facts
-from ortbench.facts.findings import shown
+from ortbench.facts.findings import findings_of
 from ortbench.features.gate.gates import ALPHA
 from ortbench.measure.schedule import MIN_ROUNDS
 from ortbench.model.result import Result
@@ -31,7 +31,7 @@ def ended(rounds: int, stopped: Stopped | None = None, step_ns: int = 0) -> Resu
 
 
 def lacks(results: list[Result], names: str, found: list[Row]) -> list[Finding]:
-    return shown([*lacking_facts(results, names, found)])
+    return findings_of([*lacking_facts(results, names, found)])
 
 
 def test_what_is_lacking_and_what_gives_it() -> None:

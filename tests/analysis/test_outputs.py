@@ -29,7 +29,7 @@ from ortbench.features.gate.plan import Limits
 from ortbench.features.page.report.page import build_page
 from ortbench.model.protocol import OutputComparison
 from ortbench.model.result import Result
-from ortbench.report.comparison import build, build_sides
+from ortbench.report.comparison import build, build_configurations
 from ortbench.report.markdown import markdown
 from tests.expect import refusal, there
 from tests.report.test_page import Page
@@ -128,7 +128,7 @@ def test_they_are_said_once_with_what_mends_it() -> None:
     assert fact.next.startswith("--ep-option 'load_config=")
     assert [*doubt_facts(plain())] == []
     assert "from the expected ones" in sentence(next(doubt_facts(lower(EXPECTED))))
-    for report in (build(results, names, 0.02, False), build_sides(results, names, 0.02, "x")):
+    for report in (build(results, names, 0.02, False), build_configurations(results, names, 0.02, "x")):
         text = markdown(report)
         assert text.count("lower precision") == text.count("INFERENCE_PRECISION_HINT") == 1
         assert "openvino (doubtful)" in text

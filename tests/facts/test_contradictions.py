@@ -18,7 +18,7 @@ from ortbench.features.soak.model import SoakReading
 from ortbench.model.result import Case, Result
 from ortbench.report import comparison, run
 from ortbench.report.brief import brief
-from ortbench.report.model import Table, between
+from ortbench.report.model import Table, interval_text
 from ortbench.report.run import screen
 from tests.expect import there
 from tests.report.test_terminal import shown
@@ -190,12 +190,12 @@ def shown_beside(result: Result, found: Fact, value: Quantity) -> Iterator[tuple
         for row in rows_of(run.mode_table(result)):
             if row["mode"] == found.mode:
                 yield row["speedup"], units.times(value.value, value.ci95)
-                yield row["95% CI"], between(value.ci95, units.digits)
+                yield row["95% CI"], interval_text(value.ci95, units.digits)
     if found.code == "mixing":
         for row in rows_of(load.shape_table(result)):
             where = f"with {row['load point']}"
             if (row["mode"], where, row["shape"]) == (found.mode, found.values["where"], found.values["shape"]):
-                yield row["95% CI"], between(value.ci95, units.change)
+                yield row["95% CI"], interval_text(value.ci95, units.change)
     if found.code == "switching":
         assert result.own["switching"] is not None
         (of,) = [it for it in result.own["switching"] if it["mode"] == found.mode]

@@ -14,7 +14,7 @@ from ortbench.facts.comparison import headline_of_many
 from ortbench.facts.findings import facts_of, repeated_warnings
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import TensorMemory
-from ortbench.report.parts import places_table
+from ortbench.report.parts import memory_table
 from tests.results import (
     EP,
     MB,
@@ -193,10 +193,10 @@ def made_on_the_cpu() -> Result:
 
 def test_where_every_tensor_was_in_each_mode() -> None:
     both = "device-tensors, device-resident"
-    assert list(places_table(made_on_the_cpu()).rows) == [
+    assert list(memory_table(made_on_the_cpu()).rows) == [
         ("input image", "25.0 MB", "cpu-tensors", HOST, "passed"),
         ("input image", "25.0 MB", both, DEVICE, WANTED),
         ("output adjusted", "25.0 MB", "cpu-tensors", HOST, "returned"),
         ("output adjusted", "25.0 MB", both, HOST, MADE),
     ]
-    assert places_table(published()).rows == ()
+    assert memory_table(published()).rows == ()

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ortbench.analysis.advice import again, command, how_to_write, inspection, lever, node_times
-from ortbench.facts.findings import facts_of, shown
+from ortbench.facts.findings import facts_of, findings_of
 from ortbench.features.loop.analysis import inside
 from ortbench.model.result import OK, Result
 from ortbench.model.result_file import load
@@ -76,7 +76,7 @@ def measured(place: Path, *words: object) -> list[Path]:
 
 def carried_out_all(result: Result, place: Path) -> str:
     """Every command that can be made of a result, each of which runs, in lines."""
-    found = [it.next for it in shown(facts_of(result)) if it.is_command]
+    found = [it.next for it in findings_of(facts_of(result)) if it.is_command]
     found += [how_to_write(result, case.mode) for case in result.cases if case.status == OK]
     found += [again(result, "--timeout", "300s"), node_times(result), inspection(result)]
     found += [lever(result)] if result.kind in ("run", "loop") else []
@@ -148,7 +148,7 @@ def test_a_case_of_a_suite(tmp_path: Path) -> None:
     ran = ortbench("suite", "s.toml", "--out", "of", cwd=tmp_path)
     assert ran.code == 0, ran.err
     (path,) = (tmp_path / "of").rglob("result.json")
-    found = [it.next for it in shown(facts_of(load(path))) if it.is_command]
+    found = [it.next for it in findings_of(facts_of(load(path))) if it.is_command]
     assert "--dim 'input[1]=576' --range input:-1,1" in " ".join(found)
     for it in found:
         carried_out(it, tmp_path)

@@ -13,7 +13,7 @@ import pytest
 
 from ortbench.analysis.intervals import Interval
 from ortbench.core.errors import BadInput
-from ortbench.facts.findings import shown
+from ortbench.facts.findings import findings_of
 from ortbench.features.tune import job as tune
 from ortbench.features.tune.analysis import Search
 from ortbench.features.tune.job import Tuning
@@ -178,7 +178,7 @@ def test_what_there_was_no_time_for_is_said_with_a_command_that_has_it(monkeypat
         for case in cases:
             case.processes = processes
         done = Measured([nvidia_result(case) for case in cases], [], False, ["default", "other"])
-        found = shown(tune._not_done(now, done))
+        found = findings_of(tune._not_done(now, done))
         return "".join(f"{it.text}\n" + f"Next: {it.next}\n" * bool(it.next) for it in found)
 
     now, _ = searching(monkeypatch, 9)

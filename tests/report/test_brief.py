@@ -16,7 +16,7 @@ from ortbench.features.gate.report import gate_screen
 from ortbench.model.result_file import load
 from ortbench.report import comparison
 from ortbench.report.brief import brief
-from ortbench.report.model import Report, SideBySide
+from ortbench.report.model import ComparedResults, Report
 from tests.conftest import ROOT, ortbench
 from tests.report.test_terminal import SCREENS, shown
 from tests.results import published
@@ -39,7 +39,7 @@ def test_comparisons_and_gates_of_stored_results(path: Path) -> None:
         report = comparison.build([result] * len(names), names, 0.02, False)
         lines = lines_of(brief(report))
         has_table = any(
-            isinstance(it, SideBySide) and it.table and it.table.rows for part in report.parts for it in part
+            isinstance(it, ComparedResults) and it.table and it.table.rows for part in report.parts for it in part
         )
         assert any(line.startswith("mode ") for line in lines) is has_table
     try:

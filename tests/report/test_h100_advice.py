@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.cli.options import declared_for
-from ortbench.facts.findings import facts_of, headline, shown
+from ortbench.facts.findings import facts_of, findings_of, headline
 from ortbench.features.page.report.page import build_page
 from ortbench.model.result_file import load
 from tests.conftest import ROOT
@@ -42,7 +42,7 @@ def test_the_two_speedups_are_named_for_what_they_are() -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_a_page_has_all_findings(path: Path) -> None:
     result = load(path)
-    every = shown(facts_of(result))
+    every = findings_of(facts_of(result))
     assert [it.weight for it in every] == sorted((it.weight for it in every), reverse=True)
     page = " ".join(Page(build_page([result], [""])).text("li")).replace("\N{NO-BREAK SPACE}", " ")
     assert all(it.what in page for it in every)
@@ -51,7 +51,7 @@ def test_a_page_has_all_findings(path: Path) -> None:
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
 def test_every_command_to_copy_is_one(path: Path) -> None:
     """Its options are those that the command has."""
-    for found in shown(facts_of(load(path))):
+    for found in findings_of(facts_of(load(path))):
         if found.is_command:
             _, command, *words = shlex.split(found.next)
             known = {it.name for it in declared_for(command).values()}

@@ -30,7 +30,7 @@ from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
 from ortbench.model.result import FAILED
 from ortbench.model.result_file import parse
-from ortbench.report.markdown import escaped, markdown
+from ortbench.report.markdown import escape, markdown
 from ortbench.report.model import Column, Command, Heading, Kind, Note, Notes, Paragraph, Report, Table, Title
 from ortbench.report.progress import LiveProgress
 from ortbench.report.records import csv_text
@@ -106,7 +106,7 @@ def _texts(data: Any) -> Iterator[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_names_stay_as_they_are(name: str) -> None:
-    assert visible(name) == visible_lines(name) == escaped(name) == name
+    assert visible(name) == visible_lines(name) == escape(name) == name
     assert csv_text(["name"], [{"name": name}]) == csv_text(["name"], [{"name": name}]).replace("'", "")
 
 

@@ -45,7 +45,7 @@ def test_of_several_configurations_it_is_said_once() -> None:
     said = ["Busy machine: other processes used 50% of 2 cores."]
     assert texts([busy, busy]) == texts([one(noise_of(2)), busy]) == said
     assert texts([one(None)]) == []
-    assert blocks(comparison.build_sides([busy, busy], ["one", "two"], 0.02))[0] == Findings.__name__
+    assert blocks(comparison.build_configurations([busy, busy], ["one", "two"], 0.02))[0] == Findings.__name__
 
 
 def test_the_fact_has_every_reason() -> None:

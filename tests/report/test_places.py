@@ -79,7 +79,7 @@ def test_results_side_by_side_say_it_before_any_figure() -> None:
     off, other = with_nothing_on_the_ep(), published()
     both, one = ([off, with_nothing_on_the_ep()], f"! {said}"), ([off, other], f"! a: {said}")
     for results, line in (both, one):
-        assert shown(comparison.build_sides, results, "ab", 0.02, "folder", width=120)[0] == line
+        assert shown(comparison.build_configurations, results, "ab", 0.02, "folder", width=120)[0] == line
         assert shown(comparison.build, results, "ab", 0.02, True, width=120)[0] == line
         gated = shown(gate.build_gate, Verdict(results, []), width=120)
         assert gated[0] in (f"! {said}", f"! candidate: {said}")
@@ -94,7 +94,7 @@ def test_sides_say_what_is_copied_inside_the_graph_in_place_of_the_warning() -> 
     copied = "• 1 Memcpy node inside the graph: 25.0 MB copied in each inference."
     results = [with_a_copy_inside(), with_a_copy_inside()]
     for lines in (
-        shown(comparison.build_sides, results, "ab", 0.02, "folder", width=300),
+        shown(comparison.build_configurations, results, "ab", 0.02, "folder", width=300),
         shown(gate.build_gate, Verdict(results, []), width=300),
     ):
         assert [line.startswith(copied) for line in lines if "Memcpy" in line] == [True]

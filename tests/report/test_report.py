@@ -18,7 +18,7 @@ from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Table
 from ortbench.report.phrases import heading, not_measured
 from ortbench.report.run import build, measured_cases, mode_table, split_legend, splits
-from ortbench.report.terminal import stacked
+from ortbench.report.terminal import stack_columns
 from tests.conftest import ROOT
 from tests.results import (
     MS,
@@ -684,4 +684,4 @@ WIDTHS = {"key": 10, "a": 5, "b": 5, "c": 5, "d": 30}
     ],
 )
 def test_a_wide_table_is_stacked(width: int, expected: list[tuple[str, ...]]) -> None:
-    assert stacked(("key",), [("a", "b"), ("c",), ("d",)], WIDTHS, width) == expected
+    assert stack_columns(("key",), [("a", "b"), ("c",), ("d",)], WIDTHS, width) == expected

@@ -34,7 +34,7 @@ from ortbench.features.suite.job import record
 from ortbench.model.result import FAILED, Result
 from ortbench.model.result_file import load
 from ortbench.report import comparison, run
-from ortbench.report.console import Screen, shortened, wrapped
+from ortbench.report.console import Screen, shorten, wrap
 from ortbench.report.model import Report
 from ortbench.report.run import screen as default_screen
 from ortbench.report.terminal import print_report
@@ -460,7 +460,7 @@ def test_bars_use_the_room_that_there_is() -> None:
     ],
 )
 def test_wrapped(text: str, width: int, expected: list[str]) -> None:
-    assert wrapped(text, width) == expected
+    assert wrap(text, width) == expected
 
 
 @pytest.mark.parametrize(
@@ -474,7 +474,7 @@ def test_wrapped(text: str, width: int, expected: list[str]) -> None:
     ],
 )
 def test_shortened(text: str, width: int, expected: str) -> None:
-    assert shortened(text, width) == expected
+    assert shorten(text, width) == expected
 
 
 # Colour

@@ -101,14 +101,14 @@ def test_sides_of_a_run_warn_once_of_what_all_of_them_have() -> None:
     for made in results:
         made.warn("cpu-nodes", "1 node stays on the CPU: Det")
     results[1].warn("gpu-state", "the GPU became slower")
-    report = comparison.build_sides(results, ["batch=8", "batch=32"], 0.02, "reports/it")
+    report = comparison.build_configurations(results, ["batch=8", "batch=32"], 0.02, "reports/it")
     (said,) = [notes([*it.notes]) for it in report.parts[-1] if isinstance(it, Notes) and it.notes]
     assert said == [
         "warning: 1 node stays on the CPU: Det",
         "batch=32: warning: the GPU became slower",
     ]
     assert "batch=32 has the most items/s with cpu-tensors: 16.0k items/s" in markdown(report)
-    assert comparison.build_sides(results, ["a", "b"], 0.02) == comparison.build(
+    assert comparison.build_configurations(results, ["a", "b"], 0.02) == comparison.build(
         results, ["a", "b"], 0.02, in_order=False
     )
 

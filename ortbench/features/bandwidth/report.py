@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
-from ortbench.facts.findings import shown
+from ortbench.facts.findings import findings_of
 from ortbench.facts.sentences import in_order
 from ortbench.features.bandwidth.analysis import TITLES, gbps, measured_cases, memory_of, size_of, sync_of
 from ortbench.features.bandwidth.analysis import failures as failures_of
@@ -17,7 +17,7 @@ from ortbench.model.schema import Direction, Sync
 from ortbench.report import model
 from ortbench.report.case_table import bar
 from ortbench.report.parts import noise_part
-from ortbench.report.phrases import ended, ep_line, memory_said, warnings
+from ortbench.report.phrases import end_text, ep_line, memory_said, warnings
 
 _COLUMNS = (
     model.Column("size", model.Kind.NUMBER, model.KEY),
@@ -38,7 +38,7 @@ def heading(result: Result) -> list[str]:
     if len(said) > 1:
         said = [f"{kind}: {how}" for kind, how in syncs.items()]
     ends = f"synchronization: {'; '.join(said)} (verified); " if said else ""
-    end = "" if result.stopped is None else f"; {ended(result.stopped, result.took_ns)}"
+    end = "" if result.stopped is None else f"; {end_text(result.stopped, result.took_ns)}"
     return [
         f"copies of {_span([*map(size_of, result.cases)])} between host and device",
         ep_line(result),
@@ -67,7 +67,7 @@ def tables(result: Result) -> list[model.Table]:
             if memory_of(case) == kind
         )
         if rows:
-            found.append(model.filled(model.Table(_COLUMNS, rows, title=TITLES[kind])))
+            found.append(model.drop_empty_columns(model.Table(_COLUMNS, rows, title=TITLES[kind])))
     return found
 
 
@@ -105,7 +105,7 @@ def _span(sizes: list[int]) -> str:
 
 def build(result: Result, folder: str | None = None) -> model.Report:
     """The report of a bandwidth curve; `folder` is where it was saved, which is said in a terminal."""
-    facts = shown(in_order([*curve_facts(result)]))
+    facts = findings_of(in_order([*curve_facts(result)]))
     last: list[model.Block] = [
         *([model.Findings(facts)] if facts else []),
         model.Notes([*(model.Note(text, "✗", model.BAD) for text in failures(result)), *warnings(result)]),

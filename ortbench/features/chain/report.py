@@ -11,7 +11,7 @@ from ortbench.model.metrics import TIME
 from ortbench.model.modes import THROUGHPUT
 from ortbench.model.result import OK, Case, Result
 from ortbench.report.case_table import Own
-from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, between, columns, filled, maybe
+from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, drop_empty_columns, interval_text, maybe
 from ortbench.report.phrases import hardware_name, with_device
 
 ON_DEVICE = "intermediate tensors stay on the device"
@@ -64,13 +64,13 @@ def stage_table(result: Result) -> Table:
             mode,
             show(stats.median),
             *(maybe(percentile(stats, it), show) for it in SAMPLES_FOR),
-            between(stats.ci95, show),
+            interval_text(stats.ci95, show),
             str(stage["repeat"]) if stage["repeat"] > 1 else NOTHING,
             with_device(stage, hardware_name(stage["device"], result)).replace("ExecutionProvider", ""),
         )
         for stage, mode, stats in rows
     )
-    return filled(Table(_STAGE_COLUMNS, tuple(cells), unit, title="Stages"))
+    return drop_empty_columns(Table(_STAGE_COLUMNS, tuple(cells), unit, title="Stages"))
 
 
 def link_table(result: Result) -> Table:
@@ -79,7 +79,7 @@ def link_table(result: Result) -> Table:
     case = next((case for case in result.cases if case.mode == LINKED), None)
     is_there = case is not None and case.status == OK
     rows = tuple(_link_row(link, is_there) for link in chain["links"])
-    return filled(Table(_LINK_COLUMNS, rows, title="Links"))
+    return drop_empty_columns(Table(_LINK_COLUMNS, rows, title="Links"))
 
 
 def _link_row(link: ChainLink, is_measured: bool) -> tuple[str, ...]:

@@ -14,11 +14,11 @@ from ortbench.features.gate.gates.checks import Verdict, overall
 from ortbench.model.metrics import Figure, figure
 from ortbench.report.brief import brief
 from ortbench.report.comparison import (
+    compared_tables,
     head_of,
     off_target,
     placed_and_warned,
     remark_note,
-    side_by_side,
     title,
     why_missing,
 )
@@ -42,9 +42,9 @@ from ortbench.report.model import (
     SavedIn,
     Table,
     Title,
-    between,
     columns,
-    filled,
+    drop_empty_columns,
+    interval_text,
     maybe,
 )
 from ortbench.report.parts import doubt_part, noise_part, outputs_part
@@ -61,7 +61,7 @@ def build_gate(verdict: Verdict) -> Report:
     """
     results, names = verdict.results[::-1], verdict.names[::-1]
     told = Notes(_notes(verdict), media=MARKDOWN)
-    table = side_by_side(
+    table = compared_tables(
         results,
         names,
         judged=[(it.mode, figure(it.metric)) for it in verdict.checks if it.mode and it.metric and it.rounds],
@@ -161,7 +161,7 @@ def gate_screen(verdict: Verdict) -> Report:
             (
                 [head_of(results, names)],
                 *noise_part(results, of_gate=verdict.folder is not None),
-                [filled(table), *off, Notes(notes)],
+                [drop_empty_columns(table), *off, Notes(notes)],
                 _ending(verdict),
             ),
         )
@@ -177,7 +177,7 @@ def _row(check: Check, found: Mapping[tuple[str, Point, Figure], Row]) -> tuple[
         Cell(f"{sign} {check.name}", tone),
         *values,
         f"{check.ratio:.3f}",
-        between(ends, "{:.3f}".format),
+        interval_text(ends, "{:.3f}".format),
         f"{check.limit:g}",
     )
 

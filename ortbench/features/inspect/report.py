@@ -11,7 +11,7 @@ from ortbench.core import units
 from ortbench.core.safe_text import first_of, shorten, visible
 from ortbench.features.inspect.model import Inspected
 from ortbench.model.schema import SuggestedLoop, Tensor
-from ortbench.report.console import Screen, padded
+from ortbench.report.console import Screen, pad
 from ortbench.report.parts import outline
 from ortbench.report.phrases import sequence
 from ortbench.report.terminal import print_memory, print_modes, print_table
@@ -104,7 +104,7 @@ def _tensor(tensor: Tensor, widths: Sequence[int]) -> str:
     if tensor["type"].startswith(("seq(", "optional(seq(")):
         with_sizes = " each" + (f", {sequence(tensor['tensors'])}" if "tensors" in tensor else "")
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
-    return f"{padded(visible(shorten(tensor['name'])), widths[0])}  {padded(tensor['type'], widths[1])}  {model}{with_sizes}{size}{note}"
+    return f"{pad(visible(shorten(tensor['name'])), widths[0])}  {pad(tensor['type'], widths[1])}  {model}{with_sizes}{size}{note}"
 
 
 def _count_operators(operators: dict[str, int], verbose: bool) -> str:

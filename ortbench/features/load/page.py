@@ -24,7 +24,7 @@ from ortbench.features.load.model import KIND, SloRate
 from ortbench.features.page.report import chart_model as model
 from ortbench.model.modes import LATENCY, THROUGHPUT
 from ortbench.model.result import Case, Result
-from ortbench.report.model import Column, Kind, Table, between, columns
+from ortbench.report.model import Column, Kind, Table, columns, interval_text
 
 _TAILS = ("p99", "p95", "p50", "mean")  # what a line of latencies can be of, the usual one first
 
@@ -108,7 +108,7 @@ def _table(curves: Sequence[_Curve], stat: str, heads: tuple[Column, ...]) -> Ta
             name,
             load_point_of(case).label,
             units.rate(rate_of(case)),
-            between(interval(case, THROUGHPUT), units.rate),
+            interval_text(interval(case, THROUGHPUT), units.rate),
             units.time(latency_of(case).median, scale),
             *(units.time(figure(case, it), scale) for it in tails),
         )

@@ -45,7 +45,7 @@ from ortbench.model.modes import (
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
 from ortbench.report import model
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table
-from ortbench.report.parts import cost_parts, on_page, placement_parts, titled
+from ortbench.report.parts import cost_parts, on_page, placement_parts, with_title
 from ortbench.report.phrases import ORDERS, measured_report, not_measured
 from ortbench.report.records import with_units
 from ortbench.report.run import input_shapes
@@ -150,12 +150,12 @@ def shape_table(result: Result) -> model.Table:
         key = (case.mode if has_modes else model.NOTHING, load_point_of(case).text, name, str(mixed.n))
         times = (cell for it in (mixed, apart) for cell in _typical_and_tail(it, show))
         if isinstance(ratio, Value):
-            return (*key, *times, change(ratio.value), model.between(ratio.ci95, change))
+            return (*key, *times, change(ratio.value), model.interval_text(ratio.ci95, change))
         return (*key, *times, model.NOTHING, model.NOTHING)
 
     rows = tuple(row(case, name, mixed) for case in cases for name in shown if (mixed := case.stats(in_mix[name])))
     title = "By shape" if len(slowest) == len(names) else f"By shape, the {len(slowest)} slowest of {len(names)}"
-    return model.filled(model.Table(_SHAPE_COLUMNS, rows, unit, title=title))
+    return model.drop_empty_columns(model.Table(_SHAPE_COLUMNS, rows, unit, title=title))
 
 
 def _is_shown(result: Result, case: Case) -> bool:
@@ -171,7 +171,7 @@ def _typical_and_tail(stats: Stats | None, show: Callable[[float], str]) -> tupl
 
 def build(result: Result, folder: str | None = None) -> model.Report:
     tables = load_tables(result)
-    parts: list[Sequence[model.Block]] = [titled(table) if len(tables) > 1 else [table] for table in tables]
+    parts: list[Sequence[model.Block]] = [with_title(table) if len(tables) > 1 else [table] for table in tables]
     further = on_page([*cost_parts(result), *placement_parts(result)])
     return measured_report("ortbench load", result, parts, point_failures(result), further, folder)
 
@@ -252,7 +252,7 @@ def overview_table(results: Sequence[Result], names: Sequence[str]) -> model.Tab
             most = [units.rate(rate_of(best)), best.mode, load_point_of(best).label]
         rate = f"{units.rate(max(rates))}/s" if rates else model.NOTHING
         rows.append((name, short(result.target["ep"]), *most, rate))
-    return model.filled(model.Table(headed, tuple(rows)))
+    return model.drop_empty_columns(model.Table(headed, tuple(rows)))
 
 
 _OF_RUNS = ("block", "caller", "latency_ns", "due_ns", "start_ns", "end_ns")  # what a load keeps of each

@@ -59,7 +59,9 @@ def node_table(result: Result) -> model.Table | None:
                 )
                 for node in memory["nodes"]
             )
-            return model.filled(model.Table(_NODE_COLUMNS, rows, title=f"Nodes that hold most, with {case.mode}"))
+            return model.drop_empty_columns(
+                model.Table(_NODE_COLUMNS, rows, title=f"Nodes that hold most, with {case.mode}")
+            )
     return None
 
 

@@ -12,7 +12,7 @@ from ortbench.core.parts import plain
 from ortbench.core.units import count, duration, energy, rate, size
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.fact import Fact, Values
-from ortbench.facts.findings import shown
+from ortbench.facts.findings import findings_of
 from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
 from ortbench.model.metrics import RATIO
 from ortbench.report import model
@@ -26,7 +26,7 @@ from ortbench.report.model import (
     Notes,
     Report,
     Table,
-    filled,
+    drop_empty_columns,
     maybe,
 )
 from ortbench.report.phrases import HINT
@@ -91,7 +91,9 @@ def case_table(records: Sequence[Record]) -> Table:
         )
         for record in records
     )
-    return filled(Table((*(column for column, *_ in columns), *_MACHINE, Column("verdict", Kind.WORD)), rows))
+    return drop_empty_columns(
+        Table((*(column for column, *_ in columns), *_MACHINE, Column("verdict", Kind.WORD)), rows)
+    )
 
 
 def _cell(record: Record, field: str, show: Callable[[Any], str]) -> str:
@@ -139,7 +141,7 @@ def _noise(records: Sequence[Record]) -> list[list[Block]]:
         return []
     values: Values = {"busy": len(busy), "cases": len(records), "names": busy}
     quieter = 'set wait-quiet = "60s" under [defaults] in the suite\'s file'
-    return [[model.Findings(shown([Fact("busy-cases", "some", "", values, quieter)]))]]
+    return [[model.Findings(findings_of([Fact("busy-cases", "some", "", values, quieter)]))]]
 
 
 _CSV_COLUMNS = (
@@ -208,4 +210,6 @@ def _across(cases: Sequence[tuple[Hashable, str | None, Record]], slowest: Colum
         for speed, _, record in sorted(group, key=lambda it: -it[0])
     ]
     columns = (Column("case", Kind.NAME, KEY), *_MACHINE[::-1], Column("mode", Kind.WORD), Column("latency"))
-    return filled(Table((*columns, Column("peak inf/s"), slowest), tuple(rows), title=title)) if rows else None
+    return (
+        drop_empty_columns(Table((*columns, Column("peak inf/s"), slowest), tuple(rows), title=title)) if rows else None
+    )

@@ -27,7 +27,7 @@ from ortbench.model.modes import (
 from ortbench.model.result import UNSUPPORTED, Case, Point, Result
 from ortbench.report import model
 from ortbench.report.case_table import MODE, KeyColumn, Own, case_table, figure_table
-from ortbench.report.parts import CPU_COLUMN, TITLE, on_page, own_outputs, placement_parts, titled
+from ortbench.report.parts import CPU_COLUMN, TITLE, on_page, own_outputs, placement_parts, with_title
 from ortbench.report.phrases import measured_report, said_once
 
 _NAMES = 3  # of shapes that a heading has
@@ -79,7 +79,7 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Ta
 def shape_table(result: Result) -> model.Table:
     """The shapes: their items and bytes, and what the first run of each took."""
     rows = tuple(_shape_row(it, result.case(CPU, it.point)) for it in result.shapes if it.inputs)
-    return model.filled(model.Table(_SHAPES, rows, title="Shapes"))
+    return model.drop_empty_columns(model.Table(_SHAPES, rows, title="Shapes"))
 
 
 def _shape_row(shape: Point, cpu: Case | None) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def _shape_row(shape: Point, cpu: Case | None) -> tuple[str, ...]:
 def switching_table(result: Result) -> model.Table:
     """What it costs that each call has another shape, by mode."""
     rows = tuple(map(_switching_row, result.own.get("switching") or []))
-    return model.filled(model.Table(_SWITCHING, rows, title="Switching shapes"))
+    return model.drop_empty_columns(model.Table(_SWITCHING, rows, title="Switching shapes"))
 
 
 def _switching_row(found: Switching) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def _switching_row(found: Switching) -> tuple[str, ...]:
     return (
         found["mode"],
         RATIO.text(found["ratio"]),
-        model.between(found["ci95"], units.digits),
+        model.interval_text(found["ci95"], units.digits),
         units.duration(fmean(it["alone_ns"] for it in found["shapes"])),
         units.difference(found["cost_ns"]),
         most,
@@ -159,7 +159,7 @@ def not_measured(result: Result) -> list[model.Note]:
 def build(result: Result, folder: str | None = None) -> model.Report:
     table, *others = mode_table(result), shape_table(result), switching_table(result)
     parts: list[Sequence[model.Block]] = [[table]] if table.rows else []
-    parts += [titled(it) for it in others if it.rows]
+    parts += [with_title(it) for it in others if it.rows]
     costs = [[model.Title(f"{TITLE}: by shape"), *blocks]] if (blocks := _cost_blocks(result)) else []
     further = [*own_outputs(result), *costs, *on_page(placement_parts(result))]
     return measured_report("ortbench", result, parts, not_measured(result), further, folder)

@@ -386,7 +386,7 @@ def _not_done(now: Tuning, done: Measured) -> list[Fact]:
 def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: OutputOptions) -> int:
     from ortbench.facts.comparison import bests
     from ortbench.facts.fact import record
-    from ortbench.facts.findings import shown
+    from ortbench.facts.findings import findings_of
     from ortbench.facts.sentences import sentence
     from ortbench.features.tune.report import left_out
     from ortbench.plan.next_command import session_lines
@@ -409,7 +409,7 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
         {name_of(it): now.search.against_first(it) for it in others},
         {name_of(it): why for it, why in now.search.failures.items()},
         why,
-        shown(lacking),
+        findings_of(lacking),
     )
     return publish_configurations(
         done, [now.plan(FIRST)] * len(done.results), wanted, before, lambda: text(stored), _SHOWN

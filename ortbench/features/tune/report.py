@@ -51,5 +51,5 @@ def _against(found: tuple[float, Interval | None]) -> str:
         return CANNOT_TELL
     said = word(RatioEstimate(1, ratio, ratio, *ends), MARGIN)
     is_open = ends[1] > _OPEN * ratio  # a mode that is bimodal, of which a few blocks say nothing
-    lies = f"from {units.ratio(ends[0])} on" if is_open else model.between(ends, units.ratio)
+    lies = f"from {units.ratio(ends[0])} on" if is_open else model.interval_text(ends, units.ratio)
     return f"{said if said in (SAME, CANNOT_TELL) else units.ratio(ratio)} ({lies})"

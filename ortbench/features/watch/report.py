@@ -8,7 +8,7 @@ from typing import Any
 
 from ortbench.core import __version__, units
 from ortbench.facts.fact import Fact
-from ortbench.facts.findings import shown
+from ortbench.facts.findings import findings_of
 from ortbench.facts.sentences import sentence_of
 from ortbench.features.watch.analysis import (
     ZERO_COPY,
@@ -61,7 +61,7 @@ def build(program: Watched, facts: Sequence[Fact], folder: str, code_line: str =
         notes.append(model.Note(f"Nothing to show: {why}", "!", model.UNCLEAR))
     if code_line and any(it.verdict in _BY_BINDING for it in facts):
         notes.append(model.Note(f"A program with IO binding: {code_line}"))
-    findings = [it._replace(next=sentence_of(fact).action) for it, fact in zip(shown(facts), facts, strict=True)]
+    findings = [it._replace(next=sentence_of(fact).action) for it, fact in zip(findings_of(facts), facts, strict=True)]
     blocks: list[Sequence[model.Block]] = [
         [model.Heading(heading(program))],
         [session_table(program)] if program.sessions else [],
@@ -91,7 +91,7 @@ def session_table(program: Watched) -> model.Table:
     medians = [it.percentile(0.5) or 0.0 for it in program.sessions]
     unit, scale = units.time_unit(max(medians, default=1) or 1)
     rows = tuple(_row(program, it, scale) for it in program.sessions)
-    return model.filled(model.Table(_COLUMNS, rows, unit, "Sessions"))
+    return model.drop_empty_columns(model.Table(_COLUMNS, rows, unit, "Sessions"))
 
 
 def _row(program: Watched, session: WatchedSession, scale: float) -> tuple[str, ...]:

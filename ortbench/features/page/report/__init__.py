@@ -4,8 +4,8 @@ and configuration folder, is no business of a benchmark's user."""
 import logging
 
 _logger = logging.getLogger("matplotlib")
-_level = _logger.level
+_before = _logger.level
 _logger.setLevel(logging.ERROR)
 import matplotlib.font_manager  # noqa: E402, F401
 
-_logger.setLevel(_level)
+_logger.setLevel(_before)

@@ -72,11 +72,14 @@ def phases(result: Result) -> Chart | None:
 
 def _phase_bar(case: Case, segments: Sequence[Segment], ns: float) -> Bar:
     parts = []
-    for it in filter(lambda segment: segment.ns, segments):
-        fill, value = _FILLS[it.kind, it.derived], f"{DERIVED if it.derived else ''}{units.duration(it.ns)}"
-        said = "" if it.kind == WHOLE else value
-        name = fill.name if it.kind in (H2D, D2H) else it.kind
-        parts.append(Part(fill, it.ns, f"{case.mode}: {fill.name}, {value}", name, said))
+    for segment in filter(lambda segment: segment.ns, segments):
+        fill, value = (
+            _FILLS[segment.kind, segment.derived],
+            f"{DERIVED if segment.derived else ''}{units.duration(segment.ns)}",
+        )
+        said = "" if segment.kind == WHOLE else value
+        name = fill.name if segment.kind in (H2D, D2H) else segment.kind
+        parts.append(Part(fill, segment.ns, f"{case.mode}: {fill.name}, {value}", name, said))
     what = "time per inference" if is_rate(case.mode, LATENCY) else "whole inference"
     return Bar(case.mode, tuple(parts), units.duration(ns), ns, f"{case.mode}: {what}, median {units.duration(ns)}")
 
@@ -87,10 +90,10 @@ def _phase_cells(segments: Sequence[Segment], scale: float) -> list[str]:
     return [*cells, units.digits(sum(it.ns for it in segments) / scale)]
 
 
-def _phase_cell(it: Segment | None, scale: float) -> str:
-    if it is None:
+def _phase_cell(segment: Segment | None, scale: float) -> str:
+    if segment is None:
         return NOTHING
-    return f"{DERIVED if it.derived else ''}{units.digits(it.ns / scale) if it.ns else 0}"
+    return f"{DERIVED if segment.derived else ''}{units.digits(segment.ns / scale) if segment.ns else 0}"
 
 
 # Parts one after the other
@@ -208,10 +211,10 @@ def samples_of(result: Result) -> Iterator[Samples]:
     for case, stats in timed_cases(result):
         ns = np.asarray(case.samples.get(LATENCY, []), dtype=np.int64)
         if ns.size:
-            yield Samples(case.mode, ns, _since(case, ns, begun), stats)
+            yield Samples(case.mode, ns, _times_since(case, ns, begun), stats)
 
 
-def _since(case: Case, ns: NDArray[np.int64], start: int) -> NDArray[np.float64]:
+def _times_since(case: Case, ns: NDArray[np.int64], start: int) -> NDArray[np.float64]:
     """When each sample began, in seconds since `start`: its block's start and the samples before it in the block."""
     found = []
     at = 0
@@ -271,8 +274,8 @@ def _panels(modes: tuple[Samples, ...]) -> tuple[Panel, ...]:
     return tuple(_panel(it, median, span, end) for it, median in zip(modes, medians, strict=True))
 
 
-def _panel(it: Samples, median: float, span: tuple[float, float], end: float) -> Panel:
-    seconds, ns, lines = it.seconds, it.ns, []
+def _panel(samples: Samples, median: float, span: tuple[float, float], end: float) -> Panel:
+    seconds, ns, lines = samples.seconds, samples.ns, []
     low, top = (each * median for each in span)
     if ns.size > _MANY:
         bounds = [round(ns.size * number / _PARTS) for number in range(_PARTS + 1)]
@@ -284,14 +287,14 @@ def _panel(it: Samples, median: float, span: tuple[float, float], end: float) ->
         shown = np.sort(np.argsort(ns, kind="stable")[-_SLOWEST:])
         seconds, ns = seconds[shown], ns[shown]
     inside = ns <= top
-    said = f"p50 {units.duration(median)}, max {units.duration(it.stats.max)}"
+    said = f"p50 {units.duration(median)}, max {units.duration(samples.stats.max)}"
     return Panel(
         tuple(lines),
         Axis("times", ticks=((0, "0"), (end * 1e9, ""))),
-        name=it.mode,
+        name=samples.mode,
         said=said,
         span=(low, top),
-        limits=(Limit(it.stats.median, "median of all", dashed=False),),
+        limits=(Limit(samples.stats.median, "median of all", dashed=False),),
         dots=np.column_stack([seconds * 1e9, ns])[inside],
         beyond=tuple((seconds[~inside] * 1e9).tolist()),
     )
@@ -355,7 +358,8 @@ def bandwidth(result: Result) -> Chart | None:
         for kind, points in curves.items()
     ]
     lines += [
-        Line(_NAMES[it.kind], LOOKS[it.kind], (_point((it.size, it.ns)),), it.name, joined=False) for it in copies
+        Line(_NAMES[copy.kind], LOOKS[copy.kind], (_point((copy.size, copy.ns)),), copy.name, joined=False)
+        for copy in copies
     ]
     return Chart(
         "Copy bandwidth by size",

@@ -62,7 +62,7 @@ def lines(chart: LineChart) -> paper.Sheet:
     below = [_BELOW + (_NAME if panel.axis.name else 0) for panel in chart.panels]
     apart = chart.panels[0].axis.kind == "times"  # one axis, below the last panel, is for all
     below = [
-        12 if apart and panel is not chart.panels[-1] else it for panel, it in zip(chart.panels, below, strict=True)
+        12 if apart and panel is not chart.panels[-1] else room for panel, room in zip(chart.panels, below, strict=True)
     ]
     sheet = paper.Sheet(legend.height + chart.height * len(above) + sum(above) + sum(below))
     legend.draw(sheet)
@@ -71,9 +71,9 @@ def lines(chart: LineChart) -> paper.Sheet:
         top += over
         axes = sheet.axes(_LEFT, top, across, chart.height)
         _values(axes, panel)
-        _below(axes, panel, across, named=not apart or panel is chart.panels[-1])
+        _draw_below(axes, panel, across, named=not apart or panel is chart.panels[-1])
         _panel(sheet, axes, panel)
-        _above(sheet, panel, top - 8)
+        _draw_above(sheet, panel, top - 8)
         top += chart.height + under
         if panel.axis.name:
             sheet.text(
@@ -97,21 +97,21 @@ def _entries(chart: LineChart) -> Iterator[tuple[str, paper.Sample]]:
     if any(it.hollow for it in every):
         style = {"marker": "o", "markerfacecolor": paper.PAPER, "markeredgecolor": paper.INK, "markersize": 8}
         yield chart.hollow, paper.point_mark(**style)
-    yield from ((name, paper.level_mark(**_level(it))) for name, it in limits.items())
+    yield from ((name, paper.limit_mark(**_limit_style(it))) for name, it in limits.items())
     if any(panel.beyond for panel in chart.panels):
         yield chart.beyond, paper.point_mark(**_BEYOND)
 
 
-def _level(it: Limit) -> dict[str, Any]:
-    return {"color": paper.INK, **_DASHED} if it.dashed else {"color": paper.INK, "linewidth": 1}
+def _limit_style(limit: Limit) -> dict[str, Any]:
+    return {"color": paper.INK, **_DASHED} if limit.dashed else {"color": paper.INK, "linewidth": 1}
 
 
 # What is in a panel
 
 
 def _panel(sheet: paper.Sheet, axes: Axes, panel: Panel) -> None:
-    for it in panel.limits:
-        axes.axhline(it.y, zorder=1.5, **_level(it))
+    for limit in panel.limits:
+        axes.axhline(limit.y, zorder=1.5, **_limit_style(limit))
     for upright in panel.uprights:
         colour = paper.COLOURS[upright.colour]
         if upright.span is not None:
@@ -159,14 +159,14 @@ def _name_ends(axes: Axes, lines: Sequence[Line]) -> None:
             ends.setdefault(line.end, [point for point in line.points if isfinite(point[1])][-1])
     floor = -inf
     style: dict[str, Any] = {"va": "center", "fontsize": paper.SMALL, "color": paper.MUTED, "annotation_clip": False}
-    for text, place in sorted(ends.items(), key=lambda it: it[1][1]):
-        height = axes.transData.transform(place)[1] * 72 / axes.figure.dpi  # in points
+    for text, point in sorted(ends.items(), key=lambda it: it[1][1]):
+        height = axes.transData.transform(point)[1] * 72 / axes.figure.dpi  # in points
         lift = max(0.0, floor - height)
         floor = height + lift + paper.SMALL * 1.15
-        axes.annotate(text, place, (10, lift), textcoords="offset points", **style)
+        axes.annotate(text, point, (10, lift), textcoords="offset points", **style)
 
 
-def _above(sheet: paper.Sheet, panel: Panel, y: float) -> None:
+def _draw_above(sheet: paper.Sheet, panel: Panel, y: float) -> None:
     """The panel's name, and what is said of it."""
     if panel.said:
         sheet.text(1, y, panel.name, weight="bold")
@@ -199,7 +199,7 @@ def _values(axes: Axes, panel: Panel) -> None:
         axes.yaxis.grid(True)
 
 
-def _below(axes: Axes, panel: Panel, across: float, named: bool) -> None:
+def _draw_below(axes: Axes, panel: Panel, across: float, named: bool) -> None:
     """The axis below; `named`: with its ticks' texts."""
     axis, steps = axes.xaxis, [1, 2, 2.5, 5, 10]
     match panel.axis.kind:
@@ -223,15 +223,15 @@ def _below(axes: Axes, panel: Panel, across: float, named: bool) -> None:
 
 def _ticks(axes: Axes, axis: Axis, across: float) -> None:
     """Sizes as far apart as their ratios say, places at equal distances; as many names as there is room for."""
-    places = [x for x, _ in axis.ticks]
-    if axis.kind == "sizes" and places[0] < places[-1]:
-        margin = max((places[-1] / places[0]) ** 0.03, 1.05)
+    points = [x for x, _ in axis.ticks]
+    if axis.kind == "sizes" and points[0] < points[-1]:
+        margin = max((points[-1] / points[0]) ** 0.03, 1.05)
         axes.set_xscale("log", base=2)
-        axes.set_xlim(places[0] / margin, places[-1] * margin)
+        axes.set_xlim(points[0] / margin, points[-1] * margin)
     else:
-        axes.set_xlim(places[0] - 0.5, places[-1] + 0.5)
+        axes.set_xlim(points[0] - 0.5, points[-1] + 0.5)
     widest = max(paper.text_width(name, paper.SMALL) for _, name in axis.ticks) + 12
-    shown = axis.ticks[:: -(-len(places) // max(1, int(across // widest)))]
+    shown = axis.ticks[:: -(-len(points) // max(1, int(across // widest)))]
     axes.xaxis.set_major_locator(FixedLocator([x for x, _ in shown]))
     axes.xaxis.set_major_formatter(
         FixedFormatter([paper.without_noughts(name) if axis.kind == "sizes" else name for _, name in shown])
@@ -266,21 +266,21 @@ def bars(chart: StackedBars) -> paper.Sheet:
     axes, scale = sheet.axes(left, top, width - left - right, height), (width - left - right) / longest
     axes.set(xlim=(0, longest), ylim=(height, 0))
     paper.time_axis(axes, longest)
-    for number, (name, it) in enumerate(zip(names, chart.bars, strict=True), 1):
+    for number, (name, bar) in enumerate(zip(names, chart.bars, strict=True), 1):
         base = row * number - 6
         sheet.text(left - 18, top + base - 5, name, weight=bold, ha="right")
-        sheet.text(left + it.end_ns * scale + 8, top + base - 5, it.said, weight="bold")
+        sheet.text(left + bar.end_ns * scale + 8, top + base - 5, bar.said, weight="bold")
         at = 0.0
-        for part in it.parts:
+        for part in bar.parts:
             (patch,) = axes.barh(base - _BAR / 2, part.ns, _BAR, at, **_paint(part.fill))
             sheet.tip(patch, part.tip)
             at += part.ns
-        if it.mark_ns is not None:
+        if bar.mark_ns is not None:
             (line,) = axes.plot(
-                [it.mark_ns] * 2, [base + 4, base - _BAR - 4], color=paper.INK, linewidth=2, clip_on=False
+                [bar.mark_ns] * 2, [base + 4, base - _BAR - 4], color=paper.INK, linewidth=2, clip_on=False
             )
-            sheet.tip(line, it.tip)
-        _label(sheet, it, left, top + base - _BAR - 8, scale)
+            sheet.tip(line, bar.tip)
+        _label(sheet, bar, left, top + base - _BAR - 8, scale)
     if chart.rest:
         sheet.text(1, sheet.height - 6, chart.rest, fontsize=paper.SMALL, color=paper.MUTED)
     return sheet
@@ -340,17 +340,17 @@ def histograms(chart: Histograms) -> paper.Sheet:
     columns = (width - 92, width - 2)
     for x, name in zip(columns, ("median", "p95"), strict=True):
         sheet.text(x, 12, name, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
-    for number, (name, it) in enumerate(zip(names, chart.rows, strict=True)):
+    for number, (name, samples) in enumerate(zip(names, chart.rows, strict=True)):
         base = row * (number + 1) - 4
-        median = units.duration(it.stats.median)
-        p95 = units.duration(it.stats.p95) if it.stats.n >= SAMPLES_FOR["p95"] else "–"
+        median = units.duration(samples.stats.median)
+        p95 = units.duration(samples.stats.p95) if samples.stats.n >= SAMPLES_FOR["p95"] else "–"
         sheet.text(left - 18, top + base - 10, name, weight="bold", ha="right")
         for x, text in zip(columns, (median, p95), strict=True):
             sheet.text(x, top + base - 10, text, ha="right", weight="bold" if text is median else "normal")
-        _distribution(sheet, axes, it, base, tall)
-        beyond = int(np.count_nonzero(it.ns > high))
+        _distribution(sheet, axes, samples, base, tall)
+        beyond = int(np.count_nonzero(samples.ns > high))
         if beyond:
-            said = f"{beyond} more, to {units.duration(it.stats.max)} ▸"
+            said = f"{beyond} more, to {units.duration(samples.stats.max)} ▸"
             sheet.text(width - right, top + base - tall - 7, said, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
     return sheet
 
@@ -413,8 +413,8 @@ def _widen(canvas: Canvas) -> None:
     for axes in canvas.axes:
         x, y, wide, high = axes.get_position(original=True).bounds
         whole = (width + 2 * MARGIN, height + 2 * MARGIN)
-        place = ((x * width + MARGIN) / whole[0], (y * height + MARGIN) / whole[1])
-        axes.set_position((*place, wide * width / whole[0], high * height / whole[1]))
+        corner = ((x * width + MARGIN) / whole[0], (y * height + MARGIN) / whole[1])
+        axes.set_position((*corner, wide * width / whole[0], high * height / whole[1]))
 
 
 @contextmanager

@@ -30,13 +30,13 @@ from ortbench.facts.comparison import (
     ratio_facts,
     setting_facts,
 )
-from ortbench.facts.findings import shown
+from ortbench.facts.findings import findings_of
 from ortbench.facts.run import copy_share
 from ortbench.facts.sentences import phrase
-from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, drawn, sections
+from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, draw_chart, sections
 from ortbench.model.result import Result
 from ortbench.report import model
-from ortbench.report.comparison import tables as side_by_side
+from ortbench.report.comparison import tables as comparison_tables
 from ortbench.report.parts import doubt_part, outputs_part
 from ortbench.report.phrases import heading
 
@@ -64,7 +64,7 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
     if len(groups) == 1:
         told = told if told or judged else ratio_facts(results, names, rows(results), MARGIN)
         told += mode_facts(results, names) if len(results) <= FEW_RESULTS else []
-    said[:0] = shown([*told, *items_facts(results, names)])
+    said[:0] = findings_of([*told, *items_facts(results, names)])
     if len(groups) > 1:
         said.append(model.Note(_why_apart(results, groups)))
     said += [model.Note(phrase(it)) for it in setting_facts(results, names, best)]
@@ -80,7 +80,7 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
         ),
     )
     lines = tuple(_row(name, result) for name, result in zip(names, results, strict=True))
-    return Overview(model.filled(model.Table(headed, lines)), said, pictures, compared)
+    return Overview(model.drop_empty_columns(model.Table(headed, lines)), said, pictures, compared)
 
 
 def _comparisons(
@@ -96,16 +96,16 @@ def _comparisons(
             said += [finding for block in part if isinstance(block, model.Findings) for finding in block.findings]
         if len(own) < 2:
             continue
-        tables = side_by_side(own, called, MARGIN, in_order=False)
+        tables = comparison_tables(own, called, MARGIN, in_order=False)
         titled = sections([*([it] for it in tables), *outputs_part(own, called)])
-        made += [replace(it, title=f"{it.title}: {_about(own[0])}") for it in titled] if several else titled
+        made += [replace(it, title=f"{it.title}: {_subject(own[0])}") for it in titled] if several else titled
         said += [
             model.Note(f"{called[0]} → {name}: {'; '.join(changed)}")
             for name, result in zip(called[1:], own[1:], strict=True)
             if (changed := changes(own[0], result))
         ]
         found = rows(own)
-        said += shown([*lacking_facts(own, called, found), *between_runs_facts(own, found)])
+        said += findings_of([*lacking_facts(own, called, found), *between_runs_facts(own, found)])
     return made, said
 
 
@@ -118,7 +118,7 @@ def _why_apart(results: Sequence[Result], groups: Sequence[Sequence[int]]) -> st
     return f"ratios compare modes of one result{alike}; other results differ in {', '.join(dict.fromkeys(apart))}"
 
 
-def _about(result: Result) -> str:
+def _subject(result: Result) -> str:
     """What a group of results is of: the first line of their headings, without a note."""
     return heading(replace(result, note=None))[0]
 
@@ -134,7 +134,9 @@ def _charts(results: Sequence[Result], names: Sequence[str], apart: bool) -> lis
         own = charts_of_many([results[number] for number in numbers], [names[number] for number in numbers])
         for chart in own:
             title = chart.title if len(models) == 1 else f"{chart.title}: {path}"
-            kinds.setdefault(chart.title, []).append(drawn(replace(chart, title=title), f"0 {count} {chart.title}"))
+            kinds.setdefault(chart.title, []).append(
+                draw_chart(replace(chart, title=title), f"0 {count} {chart.title}")
+            )
     return [it for of_kind in kinds.values() for it in of_kind]
 
 
@@ -152,9 +154,9 @@ def _fastest_cells(result: Result, on_device: bool) -> tuple[str, str]:
     best = fastest(result, on_device)
     if best is None:
         return model.NOTHING, model.NOTHING
-    shown = units.times(best.speedup.value, best.speedup.ci95)
+    speedup = units.times(best.speedup.value, best.speedup.ci95)
     if best.claim in (NOISY, UNKNOWN) or (not best.is_faster and may_be_faster(best.speedup)):
-        return CANNOT_TELL, f"{shown} ({best.mode})"
+        return CANNOT_TELL, f"{speedup} ({best.mode})"
     if not best.is_faster:
-        return f"none more than {MARGIN:.0%} faster", f"{shown} ({best.mode})"
-    return best.mode, shown
+        return f"none more than {MARGIN:.0%} faster", f"{speedup} ({best.mode})"
+    return best.mode, speedup

@@ -18,7 +18,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
 from ortbench.facts.comparison import bests, ep_facts, headline_of_many
-from ortbench.facts.findings import facts_of, headline, shown
+from ortbench.facts.findings import facts_of, findings_of, headline
 from ortbench.facts.sentences import LargeFigure, large_figures
 from ortbench.features.page.report.drawings import draw
 from ortbench.features.page.report.overview import overview
@@ -26,7 +26,7 @@ from ortbench.features.page.report.parts import (
     Drawn,
     Section,
     charts_of,
-    drawn,
+    draw_chart,
     fill_template,
     notes,
     sections,
@@ -58,13 +58,13 @@ class Part:
 
 
 def html_file(publication: Publication, _: str) -> str:
-    shown = [(part.result, part.name) for part in publication.parts if part.result is not None]
-    if not shown:
+    measured = [(part.result, part.name) for part in publication.parts if part.result is not None]
+    if not measured:
         raise BadInput("--html: no case has a result to show", "--html")
     failures = [(part.name, part.failure) for part in publication.parts if part.result is None and part.name]
     return build_page(
-        [result for result, _ in shown],
-        [name for _, name in shown],
+        [result for result, _ in measured],
+        [name for _, name in measured],
         [f"{name} failed: {failure.reason}" for name, failure in failures if failure is not None],
         publication.before,
         publication.first,
@@ -87,8 +87,8 @@ def build_page(
     given = zip(results, reports, names, strict=True)
     parts = [_part(result, report, name, number) for number, (result, report, name) in enumerate(given, 1)]
     beside = overview(results, names, judged=first is not None) if many else None
-    shown = [table for report in reports for table in tables(report)]
-    shown += [it.table for it in (beside.sections if beside else ()) if it.table is not None]
+    own_tables = [table for report in reports for table in tables(report)]
+    own_tables += [it.table for it in (beside.sections if beside else ()) if it.table is not None]
     return fill_template(
         "page.html.j2",
         version=__version__,
@@ -100,7 +100,7 @@ def build_page(
         before=sections(before),
         parts=parts,
         overview=beside,
-        words=_glossary(results, shown),
+        words=_glossary(results, own_tables),
     )
 
 
@@ -110,19 +110,21 @@ def _headline_of_many(results: Sequence[Result], names: Sequence[str], judged: b
         return headline_of_many(results)
     found = ep_facts(results) or ([] if judged else [it.fact for it in bests(results, names)])
     is_one = len({result.model["path"] for result in results}) == 1
-    return shown(found[:1])[0].what if found and is_one else headline_of_many(results)
+    return findings_of(found[:1])[0].what if found and is_one else headline_of_many(results)
 
 
 _ALWAYS = {"sync", "95% CI"}  # words that stand outside of tables too
 _OF_ALL = (Group.MODES, Group.METRICS, Group.COSTS, Group.WORDS)
 
 
-def _glossary(results: Sequence[Result], shown: Sequence[Table]) -> Table:
+def _glossary(results: Sequence[Result], own_tables: Sequence[Table]) -> Table:
     """What the words mean that the page has: the modes that were asked for, the columns that there are. Each word once: of a kind's own
     columns before others."""
     there = _ALWAYS | {case.mode for result in results for case in result.cases}
-    there |= {column.name for table in shown for column in table.columns}
-    there |= {DERIVED} if any(cell.startswith(DERIVED) for it in shown for row in it.rows for cell in row) else set()
+    there |= {column.name for table in own_tables for column in table.columns}
+    there |= (
+        {DERIVED} if any(cell.startswith(DERIVED) for it in own_tables for row in it.rows for cell in row) else set()
+    )
     kinds = {result.kind for result in results}
     groups = [Group[it.upper()] for it in sorted(kinds) if it.upper() in Group.__members__]
     groups += [Group.RUN] * (kinds != {"load"})  # load points have other words
@@ -131,17 +133,17 @@ def _glossary(results: Sequence[Result], shown: Sequence[Table]) -> Table:
     there |= {"state", "feedback"} if Group.LOOP in groups else set()
     found: dict[str, str] = {}
     for group in groups:
-        for it in entries():
-            for word in sorted(_headings(it) & there) if it.group is group else ():
-                found.setdefault(word, it.sentence)
+        for entry in entries():
+            for word in sorted(_headings(entry) & there) if entry.group is group else ():
+                found.setdefault(word, entry.sentence)
     works = {kind_of(kind).work for kind in kinds}
     per = f"per {works.pop()}" if len(works) == 1 else "per inference"
     return Table((), tuple((word, said.replace("per inference", per)) for word, said in found.items()))
 
 
-def _headings(it: Entry) -> set[str]:
+def _headings(entry: Entry) -> set[str]:
     """What a table may call an entry's column: a metric has several names."""
-    return {it.word, *it.also} if it.group is Group.METRICS else {it.word}
+    return {entry.word, *entry.also} if entry.group is Group.METRICS else {entry.word}
 
 
 def _title(results: Sequence[Result], names: Sequence[str]) -> str:
@@ -161,7 +163,7 @@ def _part(result: Result, report: Report, name: str, number: int) -> Part:
         heading=heading(result),
         facts=large_figures(facts_of(result)),
         notes=[*[remark("interrupted: what was measured until then is shown")] * interrupted, *notes(report)],
-        pictures=[drawn(chart, f"{number} {at}") for at, chart in enumerate(charts_of(result))],
+        pictures=[draw_chart(chart, f"{number} {at}") for at, chart in enumerate(charts_of(result))],
         sections=sections(report.parts),
         command=" ".join(result.command),
         provenance=_provenance(result),

@@ -189,9 +189,9 @@ class Drawn(NamedTuple):
     svg: Markup
 
 
-def drawn(chart: Chart, salt: str) -> Drawn:
+def draw_chart(chart: Chart, salt: str) -> Drawn:
     """Draw a chart; `salt` tells its ids from those of the others of the page."""
-    return Drawn(replace(chart, table=model.filled(chart.table)), Markup(draw(chart.drawing, salt)))
+    return Drawn(replace(chart, table=model.drop_empty_columns(chart.table)), Markup(draw(chart.drawing, salt)))
 
 
 # Figures in Python

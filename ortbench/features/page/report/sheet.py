@@ -151,7 +151,7 @@ def upright_mark(**style: Any) -> Sample:
     return lambda sheet, x, y: sheet.page.plot([x + 11] * 2, [y - 8, y + 8], **{"color": INK, **style})
 
 
-def level_mark(**style: Any) -> Sample:
+def limit_mark(**style: Any) -> Sample:
     return lambda sheet, x, y: sheet.page.plot([x, x + 22], [y, y], **{"color": INK, "linewidth": 1, **style})
 
 
@@ -197,18 +197,18 @@ def line_mark(look: Look) -> Sample:
     style = line_style(look)
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
-        level_mark(**{**style, "marker": "none"})(sheet, x, y)
+        limit_mark(**{**style, "marker": "none"})(sheet, x, y)
         if look.marker:
             point_mark(**style)(sheet, x, y)
 
     return draw
 
 
-def add_dots(axes: Axes, places: NDArray[np.float64], size: float) -> Patch:
+def add_dots(axes: Axes, points: NDArray[np.float64], size: float) -> Patch:
     """Dots as one path of strokes without length and round ends, which takes a fifth of the bytes that markers take."""
-    codes = np.tile([Path.MOVETO, Path.LINETO], len(places))
+    codes = np.tile([Path.MOVETO, Path.LINETO], len(points))
     style = {"edgecolor": ACCENT, "linewidth": size, "alpha": 0.6, "capstyle": "round", "fill": False}
-    patch = PathPatch(Path(places.astype(float).repeat(2, axis=0), codes), **style)
+    patch = PathPatch(Path(points.astype(float).repeat(2, axis=0), codes), **style)
     return axes.add_patch(patch)
 
 
@@ -276,12 +276,12 @@ def _keep_inside(axes: Axes) -> None:
     low, high = axes.get_xlim()
     ticks = [tick for tick in axes.xaxis.get_major_locator().tick_values(low, high) if low <= tick <= high]
     texts = axes.xaxis.get_major_formatter().format_ticks(ticks)
-    kept = [tick for tick, text in zip(ticks, texts, strict=True) if _fits(axes, tick, text)]
+    kept = [tick for tick, text in zip(ticks, texts, strict=True) if _has_room(axes, tick, text)]
     if len(kept) < len(ticks):
         axes.xaxis.set_major_locator(FixedLocator(kept))
 
 
-def _fits(axes: Axes, tick: float, text: str) -> bool:
+def _has_room(axes: Axes, tick: float, text: str) -> bool:
     at, half = axes.transData.transform((tick, 0))[0], text_width(text, SMALL) / 2
     return bool(at - half > -2 and at + half < axes.figure.bbox.width + 2)
 
