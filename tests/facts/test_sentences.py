@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 from typing import get_args
@@ -19,17 +19,12 @@ from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Figure
 from ortbench.report.run import screen
-from tests import results
 from tests.actions import page
 from tests.conftest import ROOT
 from tests.report.test_terminal import shown
 from tests.sources import PACKAGE
 
 STORED = sorted((ROOT / "reports").rglob("result.json"))
-SCRIPTED: dict[str, Callable[[], Result]] = {
-    "published": results.published, "serving": results.serving, "paced": results.paced, "decoding": results.decoding,
-    "generating": results.generating, "chain": results.chain, "sweep": results.sweep_result,
-}  # fmt: skip
 
 
 def constants(node: ast.expr) -> Iterator[str]:
@@ -110,11 +105,6 @@ def check(result: Result) -> None:
         lines = shown(screen, result, "reports/some-folder", width=80)
         assert len(lines) <= 24, "\n".join(lines)
         assert max(map(len, lines)) <= 80
-
-
-@pytest.mark.parametrize("name", SCRIPTED)
-def test_scripted_results_fit_a_screen(name: str) -> None:
-    check(SCRIPTED[name]())
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)

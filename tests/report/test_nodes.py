@@ -12,10 +12,7 @@ from ortbench.model import result_file
 from ortbench.model.result import Result
 from ortbench.model.schema import InnerCopies
 from ortbench.report import parts as placement
-from ortbench.report import run
-from ortbench.report.markdown import markdown
 from ortbench.report.terminal import NARROW
-from tests.report.test_terminal import shown
 from tests.results import (
     DET,
     EP,
@@ -160,36 +157,3 @@ def test_nodes_survive_the_result_file() -> None:
     older = json.loads(result_file.result_json(found))
     del older["nodes"]
     assert result_file.from_data(older, "x").nodes is None
-
-
-def test_markdown_has_the_tables() -> None:
-    text = markdown(run.build(with_nodes()))
-    assert (
-        "\n| operator | on | nodes | time | share of inference |\n| --- | --- | ---: | ---: | ---: |\n| Conv | Some | 4 |"
-        in text
-    )
-    assert "\n| matrices | to host | 2.00 kB | 40.0 µs | /head/Det_7 | 1 |\n" in text
-    assert "- A CPU fallback (Det; inside) takes up to ≈18% of an inference: " in text
-    assert "operator" not in markdown(run.build(result_of(measured("cpu-tensors", latency=steady([900_000])))))
-
-
-def test_the_terminal_has_the_tables_in_80_columns() -> None:
-    long = "/a/very/long/name/of/a/tensor/or/a/node"
-    found = with_nodes(
-        memcpy=[memcpy_node(long, "from host", forced_by=[{"name": long, "op": long, "ep": CPU_EP}])],
-        islands=[island(long, bytes=999_999, share=0.999)],
-        operators=[{"op": long, "ep": None, "nodes": 99999, "ns": 999_000, "share": 0.999}],
-    )
-    lines = shown(run.build, found, "somewhere", width=80)
-    assert max(map(len, lines)) <= 80
-    (row,) = [line for line in lines if "from host" in line]
-    assert row.split() == [
-        "…a/tensor/or/a/node",
-        "from",
-        "host",
-        "2.00",
-        "kB",
-        "40.0",
-        "µs",
-        "…a/tensor/or/a/node",
-    ]

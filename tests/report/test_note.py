@@ -9,26 +9,11 @@ import pytest
 
 from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION
 from ortbench.report.phrases import heading
-from tests.conftest import MODELS, ONCE, measure, ortbench
+from tests.conftest import MODELS, ortbench
 from tests.results import measured, result_of, steady
 
 TINY = str(MODELS / "tiny.onnx")
 NOTE = "fans at full speed | <b>second</b> try"
-
-
-@pytest.mark.process
-def test_it_is_kept_and_shown(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    found = measure(TINY, "--ep", "cpu", *ONCE, "--note", NOTE, "--html", page, out=tmp_path / "out")
-    plain = measure(TINY, "--ep", "cpu", *ONCE, out=tmp_path / "plain")
-    assert (found["note"], plain["note"]) == (NOTE, None)
-    (folder,), (other,) = (tmp_path / "out").glob("[!.]*"), (tmp_path / "plain").glob("[!.]*")
-    line = f"tiny.onnx (x: 16): {NOTE}".replace("<", "\\<")  # no markup in Markdown either
-    assert line in (folder / "table.md").read_text()
-    assert "tiny.onnx (x: 16)  \n" in (other / "table.md").read_text()
-    assert "fans at full speed | &lt;b&gt;second&lt;/b&gt; try" in page.read_text().replace("\xa0", " ")
-    ran = ortbench("compare", folder, other, "--markdown", "-")
-    assert (ran.code, line in ran.out) == (0, True)
 
 
 @pytest.mark.process

@@ -355,20 +355,6 @@ def test_a_file_with_controls_in_its_texts_is_shown_without_them(
 
 
 @pytest.mark.process
-def test_a_run_leaves_a_page(tmp_path: Path) -> None:
-    place, modes = tmp_path / "page.html", ("--mode", "cpu-tensors", "--mode", "device-resident")
-    ran = ortbench(
-        "run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, *modes, "--out", tmp_path / "out", "--html", place
-    )
-    assert (ran.code, ran.err) == (0, "")
-    assert "device-resident" in ran.out
-    found = Page(place.read_text())
-    (said,) = found.text("h1")
-    assert said
-    assert f"--html {place}" in found.text("code")[-1]
-
-
-@pytest.mark.process
 def test_a_run_of_several_eps_leaves_one_page_also_of_what_failed(tmp_path: Path) -> None:
     arguments = ["--ep", "cpu", "--ep", "qnn", *ONCE, "--mode", "cpu-tensors", "--out", tmp_path / "out", "--html", "-"]
     ran = ortbench("run", MODELS / "tiny.onnx", *arguments)

@@ -16,7 +16,7 @@ from ortbench.model.schema import Stopped
 from ortbench.report.comparison import tables
 from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Table
-from ortbench.report.phrases import heading, not_measured
+from ortbench.report.phrases import heading
 from ortbench.report.run import build, measured_cases, mode_table, split_legend, splits
 from ortbench.report.terminal import stack_columns
 from tests.conftest import ROOT
@@ -55,29 +55,6 @@ def cells(made: Result, row: int, *names: str) -> list[str | None]:
 # Four modes on a device
 
 
-def test_table_of_four_modes() -> None:
-    table = mode_table(published())
-    assert table.unit == "ms"
-    assert [column.name for column in table.columns] == [
-        "mode", "latency", "p95", "p99", "speedup", "95% CI", "samples", "H2D", "inference", "D2H", "copies",
-        "inf/s", "copied/inf", "copy rate",
-    ]  # fmt: skip
-    assert table.rows == (
-        (
-            "cpu-tensors", "7.20", "7.92", "8.64", "1.00×", "–", "200", "–", "≈3.00", "–", "≈4.20",
-            "139", "≈50.0 MB", "≈11.9 GB/s",
-        ),
-        (
-            "device-tensors", "8.00", "8.80", "9.60", "0.900×", "0.880–0.920", "200", "2.10", "3.10", "2.10", "≈4.20",
-            "125", "50.0 MB", "≈11.9 GB/s",
-        ),
-        ("host-accessible", "4.00", "4.40", "4.80", "1.80×", "1.75–1.85", "200", "–", "4.00", "–", "–", "250", "0", "–"),
-        ("device-resident", "3.00", "3.30", "3.60", "2.40×", "2.30–2.50", "200", "–", "3.00", "–", "–", "333", "0", "–"),
-    )  # fmt: skip
-    assert table.groups == ((3, "tensors stay on the device"),)
-    assert not_measured(published()) == []
-
-
 def test_the_two_speedups_of_the_published_sample() -> None:
     assert keys(published()) == [
         ("copies", "measured", "cpu-tensors"), ("replacement", "faster", "host-accessible"), ("residency", "faster-on-top", "device-resident"),
@@ -111,21 +88,6 @@ def on_host() -> Result:
         memory={"kind": "host", "default": "host memory", "host_accessible": None},
         sync={"kind": "run", "cost_ns": 0, "how": "seen"},
     )
-
-
-def test_table_on_host_memory() -> None:
-    table = mode_table(on_host())
-    assert table.unit == "µs"
-    assert table.rows == (
-        ("cpu-tensors", "20.0", "22.0", "24.0", "1.00×", "–", "200", "–", "–", "–", "–", "50.0k", "0", "–"),
-        (
-            "device-tensors", "21.0", "23.1", "25.2", "0.950×", "0.900–1.10", "200", "1.00", "19.0", "1.50", "≈2.50",
-            "47.6k", "8.10 kB", "≈3.24 GB/s",
-        ),
-        ("host-accessible", "18.0", "19.8", "21.6", "1.10×", "1.05–1.12", "200", "–", "18.0", "–", "–", "55.6k", "0", "–"),
-        ("device-resident", "18.0", "19.8", "21.6", "1.11×", "1.08–1.13", "200", "–", "18.0", "–", "–", "55.6k", "0", "–"),
-    )  # fmt: skip
-    assert table.groups == ((3, "tensors stay in place"),)
 
 
 def test_on_host_memory_copies_are_said_to_stay_in_it() -> None:
@@ -210,19 +172,6 @@ def test_copies_that_take_little_for_certain_are_not_called_none() -> None:
 
 
 # Modes that gave nothing, or too little
-
-
-def test_modes_without_figures_are_notes() -> None:
-    table = mode_table(with_failures())
-    assert table.rows == (
-        ("cpu-tensors", "3.00", "3.30", "3.60", "1.00×", "200", "–", "–", "–", "333", "0"),
-        ("device-tensors (failed)", "2.00", "2.20", "2.40", "–", "200", "1.00", "1.00", "1.00", "500", "0"),
-    )
-    assert [note.text for note in not_measured(with_failures())] == [
-        "device-tensors failed: after the timed runs: 1 of 2 values of output y differ",
-        "device-resident failed: the worker was ended by SIGABRT",
-        "host-accessible unsupported: no HOST_ACCESSIBLE memory",
-    ]
 
 
 def test_nothing_was_measured() -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.facts import checks
+from ortbench.facts.checks import Check
+from ortbench.features.bandwidth import report as bandwidth
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.gate.plan import Limits
@@ -32,6 +35,7 @@ MODEL_PATH = "models/sentence-transformers-all-MiniLM-L6-v2-optimized-O3.onnx"
 WRONG = "after the timed runs: 1 of 2 values of output y differ from those of cpu-tensors by up to 0.3 where 0.001 is allowed"
 WARNING = "a warning of an ordinary length, which says what is not as it was asked for, and what to do about it now"
 STORED = sorted((ROOT / "reports").rglob("result.json"))
+CURVES = sorted((ROOT / "reports").rglob("bandwidth.json"))
 SCRIPTED: dict[str, Callable[[], Result]] = {
     "run": results.published, "loop": results.decoding, "generation": results.generating, "chain": results.chain,
     "sweep": results.sweep_result, "clients": results.serving, "rates": results.paced, "start": lambda: results.start_result(40, 300, 0, 20, 500, 90),
@@ -153,6 +157,21 @@ def test_rows_that_are_left_out_are_those_that_no_finding_is_about() -> None:
     assert rows_of_findings(h200["vit"]) == [("pipelined", "batch=64")]
     assert rows_of_findings(h200["resnet50_batch"])
     assert all(rows_of_findings(SCRIPTED[name]()) for name in ("clients", "rates", "sweep"))
+
+
+# Bandwidth curves, and the checks of a gate
+
+
+@pytest.mark.parametrize("path", CURVES, ids=lambda path: path.parent.name)
+def test_bandwidth_curves(path: Path) -> None:
+    assert "H2D GB/s" in "\n".join(lines_of(brief(bandwidth.build(load(path, kind="bandwidth"), "reports/some"))))
+
+
+def test_what_failed_comes_first() -> None:
+    found = [Check(verdict, verdict, "of something") for verdict in (checks.PASSED, checks.UNCLEAR, checks.FAILED)]
+    lines = lines_of(gate_screen(Verdict([results.published()] * 2, found)))
+    assert [line[0] for line in lines if line[:2] in ("✗ ", "? ", "✓ ")] == ["✗", "?", "✓"]
+    assert lines[-1].startswith("gate: ")
 
 
 # Commands

@@ -91,35 +91,6 @@ def shown(
 # Exact
 
 
-def test_a_run_at_80_columns() -> None:
-    made = published()
-    made.warn("cpu-nodes", "1 node stays on the CPU: Det")
-    assert shown(default_screen, made, "reports/some", width=80) == [
-        "m.onnx (x: 1x3, s: scalar)",
-        "Some EP on GPU Some GPU, 4 cores, ONNX Runtime 1.28.0",
-        "",
-        "mode             breakdown      latency   p95   p99       speedup  copies  inf/s",
-        "                                     ms    ms    ms                    ms",
-        "cpu-tensors      ≈≈≈≈≈≈≈█████      7.20  7.92  8.64         1.00×   ≈4.20    139",
-        "device-tensors   ░░░░█████▒▒▒▒     8.00  8.80  9.60  0.900× ±2.2%   ≈4.20    125",
-        "host-accessible  ██████            4.00  4.40  4.80   1.80× ±2.8%       –    250",
-        "tensors stay on the device ─────────────────────────────────────────────────────",
-        "device-resident  █████             3.00  3.30  3.60   2.40× ±4.2%       –    333",
-        "",
-        "• Copies take ≈58% of the latency of cpu-tensors: ≈4.20 ms (4.07–4.32 ms) of",
-        "  7.20 ms.",
-        "• host-accessible is 1.80× (1.75–1.85) as fast as cpu-tensors with new inputs",
-        "  and outputs in each inference, written and read in place (not timed).",
-        "  Next: ortbench code m.onnx --mode host-accessible",
-        "• device-resident is 1.33× (1.24–1.43) as fast as host-accessible if tensors",
-        "  never cross the link between inferences.",
-        "",
-        "Checked: synchronize_outputs() waits, equal outputs in 4 modes, host-accessible",
-        "zero-copy. -v prints more.",
-        "Saved in reports/some",
-    ]
-
-
 def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
     lines = shown(run.build, published(), "reports/some")
     assert lines[4:11] == [

@@ -19,14 +19,13 @@ from ortbench.model.result import Result
 from ortbench.model.result_file import load, save
 from ortbench.report.comparison import build as build_comparison
 from ortbench.report.comparison import records as comparison_records
-from ortbench.report.glossary import Group, entries
 from ortbench.report.markdown import markdown
 from ortbench.report.model import Report
 from ortbench.report.parts import cost_parts, host_table
 from ortbench.report.run import build
 from ortbench.report.terminal import print_report
 from tests.report.test_page import Page
-from tests.report.test_terminal import screen, shown
+from tests.report.test_terminal import screen
 from tests.results import MS, US, decoding, hosted, measured, result_of, steady
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -52,38 +51,6 @@ def part_of(report: Report, title: str = TITLE) -> str:
     """The part of a terminal's report that begins with a title, up to the next part."""
     text = "\n".join(screen(print_report, report, width=80))
     return text[text.index(title) :].partition("\n\n")[0].rstrip() + "\n"
-
-
-def test_the_terminal() -> None:
-    result = costly()
-    hosted(result.cases[0], 30, 8 * MS, 11_690 * US, 310 * US, still=(3 * MS, 9 * MS, 0))
-    out = "\n".join(shown(build, result, width=80))
-    assert (
-        "mode         spinning  latency, no spin  CPU time, no spin\n"
-        "cpu-tensors    ≈75.0%           9.00 ms            3.00 ms\n" in out
-    )
-    assert "• Spinning threads burn ≈75% of the CPU time of cpu-tensors" in out
-
-
-def test_markdown() -> None:
-    assert f"""
-## {TITLE}
-
-| mode | enqueue | enqueue share | CPU time | user | system | CPU cores |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: |
-| cpu-tensors | – | – | 12.0 ms | 11.7 ms | 310 µs | 1.50 |
-| device-resident | 3.05 ms | 30.5% | 2.50 ms | 2.40 ms | 99.6 µs | 0.250 |
-""" in markdown(build(costly()))
-
-
-def test_the_page_has_the_table_and_its_words() -> None:
-    page = Page(build_page([costly()], ["m"]))
-    assert page.text("h2").count(TITLE) == 1
-    assert {"12.0 ms", "1.50", "3.05 ms", "30.5%"} <= {*page.text("td")}
-    known = {entry.also[0]: entry.sentence for entry in entries() if entry.group is Group.METRICS}
-    keys = ("enqueue", "enqueue_share", "cpu_time", "cpu_user", "cpu_system", "cpu_cores")
-    assert {known[key] for key in keys} <= {*page.text("td")}
-    assert known["spin_share"] not in page.text("td")
 
 
 def test_results_that_lack_it_read_as_before() -> None:
