@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ import pytest
 
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.result import Case, Result
-from tests.conftest import MODELS, ONCE, ortbench
+from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.refdevice import Config, Honesty, Trace
 from tests.truth import is_kind, run_on_device
 from tests.versions import VERSIONS, environment
@@ -290,3 +293,46 @@ def test_with_another_onnx_runtime(version: str, software_gpu: tuple[str, ...], 
         assert (ran.code, ran.err) == (0, "")
         cases = found(tmp_path / ep)
         assert {cases[mode][:2] for mode in ("cpu-tensors", "device-resident")} == {("ok", "passed")}
+
+
+_LONG = """
+import resource, sys
+from ortbench.model.modes import LATENCY
+from ortbench.plan.target import Inputs, Target
+from ortbench.features.loop.plan import Steps
+from ortbench.features.loop.worker import data
+from ortbench.features.loop.worker import make_loop
+from ortbench.worker import providers, session
+
+path, ep = sys.argv[1:]
+target, steps, request = Target(ep=ep) if ep == "cpu" else Target(library=ep), Steps((("out", "s"),), 300), Inputs()
+model = session.open_model(path, target, providers.find(target))
+for mode in ("cpu-tensors", "device-resident", "host-accessible"):
+    loop = data.make_loop_data(path, model, request, steps)
+    made = make_loop(mode, model, loop, steps, request)
+    call, a, b = made.phases()[LATENCY]
+    peaks = [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]
+    for _ in range(3):
+        call(a, b)
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(*peaks)
+"""
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("ep", ["cpu", "device"])
+def test_a_long_loop_whose_state_grows_keeps_no_past(ep: str, real_library: Path, tmp_path: Path) -> None:
+    """All states of 300 steps have 740 MB together, and the last one has 4.9 MB."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[past, 4096] s, float[1, 4096] x) => (float[present, 4096] out) { out = Concat<axis=0>(s, x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "long.onnx")
+    line = [sys.executable, "-c", _LONG, str(tmp_path / "long.onnx"), ep if ep == "cpu" else str(real_library)]
+    environment = {**os.environ, **Config(compute_us=1).environ()}
+    done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    peaks = [
+        list(map(int, mode.split())) for mode in done.stdout.splitlines()
+    ]  # KiB: before a mode's calls, behind each
+    assert len(peaks) == 3
+    for before, first, _, last in peaks:
+        assert last - first < 100_000
+        assert ep != "cpu" or last - before < 100_000  # the device keeps memory itself

@@ -178,7 +178,9 @@ def test_an_environment_without_onnxruntime_is_one_line(tmp_path: Path) -> None:
     python = tmp_path / "empty" / "bin" / "python"
     ran = ortbench("run", TINY, *CPU, "--python", python, "--out", tmp_path)
     assert ran.code == 1
-    assert ran.error_line == f"{python} has no package numpy; install it with: {python} -m pip install onnxruntime"
+    assert (
+        ran.error_line == f"{python} has no package onnxruntime; install it with: {python} -m pip install onnxruntime"
+    )
 
 
 @pytest.mark.wide
