@@ -76,7 +76,7 @@ def __getattr__(name: str) -> Callable[..., Result]:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def measure(model: Model, *, progress: Tell | None = None, **options: Any) -> Result:
-        return measure_model(name, model, options, progress, plan_function(name))
+        return measure_model(name, model, options, progress, plan_function(name, record.plan))
 
     measure.__name__ = measure.__qualname__ = name
     measure.__doc__ = f"{record.sentence}\n\nReturns:\n    {record.returns}"

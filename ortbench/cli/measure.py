@@ -30,7 +30,10 @@ def __getattr__(name: str) -> Callable[..., None]:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def command(given: RawOptions, model: str) -> None:
-        measure_plans(given, partial(plan_function(name), model, command=command_line()), name)
+        planned = partial(plan_function(name, record.plan), model, command=command_line())
+        if record.plans_of:
+            measure_plans(given, planned, plans_of=plan_function(name, record.plans_of))
+        measure_plans(given, planned, name)
 
     command.__doc__ = record.note
     command.__annotations__["model"] = ModelOrFolder if record.takes_folder else Model

@@ -26,7 +26,7 @@ class Command(NamedTuple):
     order: int  # in its group
     sentence: str  # what it does, for help
     page: str  # of the documentation
-    module: str = ""  # of the feature's folder, that has a function of the command's name; `cli` where nothing is said
+    module: str = "cli"  # of the feature's folder, that has a function of the command's name
     option_groups: tuple[str, ...] = ()  # of the core that it takes, named in `ortbench.plan.options`
     # Others that it takes, by flag; and what is declared otherwise for it.
     options: Mapping[str, Mapping[str, Any]] = {}
@@ -34,9 +34,9 @@ class Command(NamedTuple):
         False  # whether a model and its inputs are all that it needs, so that findings of other commands may name it
     )
     input_suffix: str = ""  # of files of inputs, where it does not read all that other commands do
-    # Of one that measures a model: the function of `plan.py` that makes its plan. Its function in Python then comes of it, and where there is
-    # no `module` the command too.
+    # Of one that measures a model: the function of `plan.py` that makes its plan, of which the command and its function in Python come.
     plan: str = ""
+    plans_of: str = ""  # the function that makes of it the plans to measure side by side, in place of lists
     takes_folder: bool = False  # of a decoder in place of a model
     note: str = ""  # behind the sentence in help
     returns: str = ""  # what its function in Python gives, for its docstring
@@ -155,9 +155,7 @@ def api() -> dict[str, str]:
 def commands() -> dict[str, Command]:
     """The commands of all features, with their modules' whole names; none of those that their plans say all of."""
     return {
-        name: command._replace(
-            module="" if command.plan and not command.module else module_of(feature, command.module or "cli")
-        )
+        name: command._replace(module="" if command.plan else module_of(feature, command.module))
         for feature, record in features().items()
         for name, command in record.commands.items()
     }
@@ -168,10 +166,10 @@ def record_of(command: str) -> Command:
     return commands().get(command, Command("", 0, "", ""))
 
 
-def plan_function(command: str) -> Callable[..., Any]:
-    """What makes the plan of a model, of a command whose record names it."""
-    feature = next(name for name, record in features().items() if command in record.commands)
-    function: Callable[..., Any] = part_of(feature, "plan", record_of(command).plan)
+def plan_function(command: str, name: str) -> Callable[..., Any]:
+    """The function of `plan.py` that the record of a command names."""
+    feature = next(it for it, record in features().items() if command in record.commands)
+    function: Callable[..., Any] = part_of(feature, "plan", name)
     return function
 
 

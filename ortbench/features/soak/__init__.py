@@ -11,8 +11,9 @@ FEATURE = Feature(
             order=60,
             sentence="Measure a model for a long time: whether memory grows.",
             page="soak.md",
-            module="cli",
             plan="soak_of",
+            plans_of="plans_to_try",
+            note="Several shapes (--dim NAME=16,64,512) are one stream of inferences. Ctrl-C ends it and keeps everything.",
             returns="what was measured, with the readings of memory; a mode that could not be measured says why, and raises nothing.",
             option_groups=("sessions", "inputs", "modes", "in one mode", "shaped", "often", "measures", "reported"),
             options={
