@@ -25,9 +25,9 @@ def main() -> None:
 
     typed = with_default_command(sys.argv[1:])
     if typed[0] in HELP and COMPLETING not in os.environ:
-        from ortbench.core import printed
+        from ortbench.core import output
 
-        printed.to_the_end(print_overview)
+        output.to_the_end(print_overview)
     from ortbench.core.processes import start_no_threads
 
     start_no_threads()

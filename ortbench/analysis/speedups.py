@@ -221,7 +221,7 @@ def keeps_on_host(result: Result) -> bool:
     return is_on_host(result) or is_only_host_accessible(result)
 
 
-def needs(result: Result) -> str:
+def residency_condition(result: Result) -> str:
     """What has to hold for the modes that keep tensors on the device."""
     kind = kind_of(result.kind)
     return kind.on_host_needs if keeps_on_host(result) else kind.on_device_needs

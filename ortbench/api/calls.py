@@ -13,7 +13,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from ortbench.api.values import options_for
-from ortbench.core import files, printed
+from ortbench.core import files, output
 from ortbench.core.errors import OrtbenchError
 from ortbench.plan.option_types import CLOCK, FLAG, ITEMS, PAIRINGS, PRECISION, SHARE, SIZE
 from ortbench.plan.options import Option
@@ -85,7 +85,7 @@ class _Told(Observer):
 def measuring(tell: Callable[[Progress], object] | None) -> Iterator[Observer]:
     """The block measures: no other one of this process does meanwhile, and its observer calls back."""
     with _turn, files.noting_apart():
-        printed.begin()
+        output.begin()
         yield Observer() if tell is None else _Told(tell)
 
 

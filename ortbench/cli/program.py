@@ -20,7 +20,7 @@ from typer import completion
 
 from ortbench.cli import ABOUT, BEGIN, COMPLETING, HELP, OWN, WIDEST, commands, with_default_command
 from ortbench.cli.options import Command, Program, function_of
-from ortbench.core import __version__, features, printed, signals
+from ortbench.core import __version__, features, output, signals
 from ortbench.core.errors import (
     BAD_INPUT,
     BENCHMARK_FAILED,
@@ -99,9 +99,9 @@ def _complete() -> int:
 def main(typed: Sequence[str]) -> NoReturn:
     """The program, of what is typed behind its name: a user's error is one line on stderr and its exit code, never a traceback."""
     if COMPLETING in os.environ:
-        printed.to_the_end(_complete)
+        output.to_the_end(_complete)
     _add_commands(typed)
-    printed.to_the_end(partial(_carry_out_and_warn, list(typed)))
+    output.to_the_end(partial(_carry_out_and_warn, list(typed)))
 
 
 def _end_with(code: int, command: str, message: str) -> int:
@@ -131,9 +131,9 @@ _ALIKE = 0.75  # of two names: less is no slip of the fingers
 
 def _carry_out_and_warn(typed: list[str]) -> int:
     """Have a command carried out, and give the first warning that processes printed where the command did not."""
-    printed.begin()
+    output.begin()
     code = _carry_out(typed)
-    if warning := printed.warning(where_shown=False, after_error=code != DONE):
+    if warning := output.warning(where_shown=False, after_error=code != DONE):
         complain(warning)
     return code
 

@@ -37,11 +37,11 @@ from ortbench.analysis.speedups import (
 from ortbench.core.errors import NotComparable
 from ortbench.core.features import part_of
 from ortbench.core.stats import Value
+from ortbench.facts.common import condition
 from ortbench.facts.fact import Fact, Quantity, Values, latency, per_s, share, times
 from ortbench.facts.findings import facts_of
 from ortbench.facts.run import copy_share
 from ortbench.facts.sentences import in_order, phrase
-from ortbench.facts.shared import condition
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import LATENCY, SIZE, figure, metric
 from ortbench.model.modes import ALL_MODES, HOST_ACCESSIBLE, WHOLE_START, is_rate, mode_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ortbench.analysis.advice import Finding
 from ortbench.core.features import part_of
-from ortbench.facts import shared
+from ortbench.facts import common
 from ortbench.facts.fact import Fact, record
 from ortbench.facts.run import run_facts
 from ortbench.facts.sentences import in_order, phrase, sentence_of
@@ -15,13 +15,13 @@ from ortbench.model.result import RUN, Result
 
 Rule = Callable[[Result], Iterator[Fact]]
 
-_EACH: tuple[Rule, ...] = (shared.noise_facts, shared.doubt_facts, shared.placement_facts, shared.node_facts)
+_EACH: tuple[Rule, ...] = (common.noise_facts, common.doubt_facts, common.placement_facts, common.node_facts)
 
 
 def _kind_rules(kind: str) -> tuple[Rule, ...]:
     """The rules of a kind's own figures."""
     of_feature = part_of(kind, "facts", "kind_facts")
-    return (of_feature,) if of_feature else (run_facts, shared.host_facts) if kind == RUN else ()
+    return (of_feature,) if of_feature else (run_facts, common.host_facts) if kind == RUN else ()
 
 
 def put_findings(result: Result) -> None:
@@ -31,9 +31,9 @@ def put_findings(result: Result) -> None:
 
 def facts_of(result: Result) -> list[Fact]:
     """What a result says, the weightiest first; of one in which nothing was measured what is known all the same."""
-    rules: tuple[Rule, ...] = (shared.engine_facts, shared.node_facts)
+    rules: tuple[Rule, ...] = (common.engine_facts, common.node_facts)
     if any(case.median(LATENCY) is not None for case in result.cases):
-        rules = (*_EACH, *_kind_rules(result.kind), shared.engine_facts)
+        rules = (*_EACH, *_kind_rules(result.kind), common.engine_facts)
     return in_order([fact for rule in rules for fact in rule(result)])
 
 
@@ -47,8 +47,8 @@ def headline(result: Result) -> str:
 
 def placement_of(result: Result) -> list[Fact]:
     """Where nodes are and what Memcpy nodes copy, of a result beside others."""
-    fallbacks = (it for it in shared.node_facts(result) if it.code == "cpu-fallback")
-    return in_order([*shared.placement_facts(result), *fallbacks])
+    fallbacks = (it for it in common.node_facts(result) if it.code == "cpu-fallback")
+    return in_order([*common.placement_facts(result), *fallbacks])
 
 
 def repeated_warnings(facts: Sequence[Fact]) -> set[str]:

@@ -29,10 +29,10 @@ from ortbench.analysis.speedups import (
     handing_on,
     is_on_host,
     may_be_faster,
-    needs,
     other_work,
     part_saved,
     replaceable_tensors,
+    residency_condition,
     speedup_between,
 )
 from ortbench.core.stats import FEW, Value
@@ -227,7 +227,7 @@ def _values(result: Result, found: Fastest) -> Values:
         "base_latency": latency(result.case(CPU)),
         "takes": replaceable_tensors(result)
         + (_NOT_TIMED if found.mode == HOST_ACCESSIBLE and not kind_of(result.kind).counts_crossings else ""),
-        "needs": needs(result),
+        "needs": residency_condition(result),
     }
 
 

@@ -194,13 +194,13 @@ def result_file(path: Path) -> Path:
     return path / "result.json" if is_folder(path) else path
 
 
-def one_result_file(place: Path) -> Path:
-    """The file of the one result at a place; `BadInput` for a folder that has none of its own."""
-    file = result_file(place)
-    if is_folder(place) and kind_of(file) is Kind.NOTHING:
-        inside = results_at([place])
+def one_result_file(path: Path) -> Path:
+    """The file of the one result at a path; `BadInput` for a folder that has none of its own."""
+    file = result_file(path)
+    if is_folder(path) and kind_of(file) is Kind.NOTHING:
+        inside = results_at([path])
         example = visible(str(inside[0].parent))
-        raise BadInput(f"{place} has {count(len(inside), 'result')} in folders of its own: name one, such as {example}")
+        raise BadInput(f"{path} has {count(len(inside), 'result')} in folders of its own: name one, such as {example}")
     return file
 
 

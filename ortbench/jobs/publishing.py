@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.core import features, files, printed, safe_text
+from ortbench.core import features, files, output, safe_text
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.files import Kind, is_folder, kind_of, may
 from ortbench.core.safe_text import complain
@@ -85,7 +85,7 @@ def publish(
                 print()
             print_report(report)
     write_files(whole, wanted, after_screen=True)
-    if (warning := printed.warning(where_shown=True)) and not wanted.quiet:
+    if (warning := output.warning(where_shown=True)) and not wanted.quiet:
         complain(warning)
 
 

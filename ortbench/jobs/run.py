@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ortbench.core import features, files, printed, signals
+from ortbench.core import features, files, output, signals
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.files import write_or_note
@@ -56,14 +56,14 @@ def saving(
         signals.defer_signals()  # from here on there is a folder, and soon something in it
         folder = None if make_folder is None else make_folder()
         if folder is not None:
-            printed.keep_in(folder)
+            output.keep_in(folder)
         try:
             yield folder, observer_for(stack, quiet, observer)
         except BaseException as error:
             if folder is not None:
                 client.close()
                 if not isinstance(error, WorkerLost):
-                    printed.discard(folder)
+                    output.discard(folder)
                 discard_if_empty(folder)
             raise
 

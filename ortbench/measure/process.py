@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ortbench.core import features, printed, signals
+from ortbench.core import features, output, signals
 from ortbench.core.errors import CANNOT_ANSWER, BadInput, BenchmarkFailed, Unsupported, from_data, one_line
 from ortbench.core.processes import SCRIPT, WorkerProcess, early, interpreter_in, is_profiled, startable, surroundings
 
@@ -137,7 +137,7 @@ class Client:
         self._has_state |= bool(self._request) and self._request["do"] not in features.stateless_requests()
         self._request = {"do": do, **arguments}
         lost = _lost_trials.get(self._python)
-        printed.limit(self._worker.stderr)  # while the worker writes nothing that could be lost by it
+        output.limit(self._worker.stderr)  # while the worker writes nothing that could be lost by it
         try:
             self._process.stdin.write(json.dumps(self._request | ({"lost": lost} if lost else {})).encode() + b"\n")
             self._process.stdin.flush()
@@ -219,7 +219,7 @@ class Client:
                     line = self._answers.get(timeout=max(0.0, min(_TELL_S, left_s)))
             except queue.Empty:
                 if left_s > _TELL_S:
-                    printed.limit(self._worker.stderr)
+                    output.limit(self._worker.stderr)
                     self.while_waiting()
                     continue
                 self._kill()
@@ -243,7 +243,7 @@ class Client:
         return f"{self._title} {how}{self._activity()}{self._last_words()}"
 
     def _last_words(self) -> str:
-        return printed.last_words(self._worker.stderr, "its")
+        return output.last_words(self._worker.stderr, "its")
 
     def _kill(self) -> None:
         self._worker.end()
@@ -259,7 +259,7 @@ class Client:
                 self._process.wait(_FLUSH_S)
         self._kill()
         self._reader.join(timeout=5)  # longer only if something the EP started keeps the pipe
-        printed.take(self._worker.stderr, f"process {self.pid}: {self.name or self._title}")
+        output.take(self._worker.stderr, f"process {self.pid}: {self.name or self._title}")
 
 
 def worker_for(plan: Plan) -> Client:

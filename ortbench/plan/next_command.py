@@ -273,7 +273,7 @@ def _keep(given: Sequence[_Given], changed: Sequence[_Given], inputs: Sequence[T
 
 # Settings of a session as lines of Python and of C++
 
-LEVELS = {
+ORT_OPT_LEVELS = {
     "disable": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",
     "extended": "ORT_ENABLE_EXTENDED",
@@ -301,7 +301,7 @@ def session_lines(target: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         if setting.key in _CPP:
             enum = {
                 "execution_mode": ("ExecutionMode", "ORT_PARALLEL"),
-                "opt_level": ("GraphOptimizationLevel", LEVELS.get(str(value))),
+                "opt_level": ("GraphOptimizationLevel", ORT_OPT_LEVELS.get(str(value))),
             }
             scope, member = enum.get(setting.key, ("", None))
             python.append(f"options.{setting.attribute} = {f'ort.{scope}.{member}' if member else value}")

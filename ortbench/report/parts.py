@@ -15,8 +15,8 @@ from ortbench.core import units
 from ortbench.core.features import part_of, passes
 from ortbench.core.safe_text import join_words, shorten
 from ortbench.core.units import duration, size
+from ortbench.facts.common import doubt_facts, noise_facts
 from ortbench.facts.findings import findings_of
-from ortbench.facts.shared import doubt_facts, noise_facts
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import METRICS, SHARE, Group, metric
 from ortbench.model.modes import CPU, CPU_TIME, ENQUEUE, NO_SPIN, SPIN_SHARE

@@ -17,10 +17,10 @@ from ortbench.analysis.noise import (
 )
 from ortbench.analysis.speedups import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, speedup_between
 from ortbench.core.stats import Value
+from ortbench.facts.common import busy_fact
 from ortbench.facts.comparison import mode_facts
 from ortbench.facts.findings import facts_of
 from ortbench.facts.sentences import large_figures, sentence
-from ortbench.facts.shared import busy_fact
 from ortbench.features.sweep.analysis import is_noisy
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Result

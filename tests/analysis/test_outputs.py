@@ -21,8 +21,8 @@ from ortbench.analysis.outputs import (
 )
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.facts.common import doubt_facts
 from ortbench.facts.sentences import sentence
-from ortbench.facts.shared import doubt_facts
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import check_alone
 from ortbench.features.gate.plan import Limits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.analysis.advice import again
-from ortbench.facts.shared import noise_facts
+from ortbench.facts.common import noise_facts
 from ortbench.model.result import Result
 from ortbench.model.schema import MachineNoise
 from ortbench.report import comparison, run

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.advice import Weight
+from ortbench.facts.common import host_facts
 from ortbench.facts.fact import Fact, bytes_of, latency, ns, share
 from ortbench.facts.run import speedup_facts
 from ortbench.facts.sentences import Sentence
-from ortbench.facts.shared import host_facts
 from ortbench.features.chain.model import Chain
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import OK, Result

@@ -21,7 +21,7 @@ from ortbench.core.safe_text import visible
 from ortbench.features.code.model import Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
 from ortbench.model import kinds, modes
 from ortbench.model.protocol import Opened, Prepared
-from ortbench.plan.next_command import LEVELS
+from ortbench.plan.next_command import ORT_OPT_LEVELS
 from ortbench.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         **found,
         "mode": mode,
         "model": plan.model,
-        "level": None if plan.target.opt_level == "all" else LEVELS[plan.target.opt_level],
+        "level": None if plan.target.opt_level == "all" else ORT_OPT_LEVELS[plan.target.opt_level],
         "target": plan.target,
         "seed": plan.inputs.seed,
         "seconds": plan.loop.duration_s,

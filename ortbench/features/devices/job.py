@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from ortbench.core import printed
+from ortbench.core import output
 from ortbench.core.eps import NO_DEVICE
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder
@@ -160,7 +160,7 @@ def list_devices(library: str | None, python: str | None, check: str | None = No
     from ortbench.measure.environment import has_nvidia_gpu
 
     found: Listed = ask_once(_LIST_S, python, "devices", library=check or library)
-    printed.begin()  # what is listed says why an EP does not load
+    output.begin()  # what is listed says why an EP does not load
     if any(it["problem"] for it in found["eps"]):
         has_gpu = has_nvidia_gpu()
         for ep in found["eps"]:

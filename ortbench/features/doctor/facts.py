@@ -12,8 +12,8 @@ from ortbench.analysis.noise import WHO, used_by_others
 from ortbench.core import units
 from ortbench.core.eps import CUDA_PACKAGE, SHORT_NAMES, is_nvidia, origin
 from ortbench.core.safe_text import join_words
+from ortbench.facts.common import busy_fact
 from ortbench.facts.sentences import phrase
-from ortbench.facts.shared import busy_fact
 from ortbench.features.doctor.model import Card, Cpu, Cuda, Facts, Noise, Nvidia
 from ortbench.model.protocol import ListedEp
 from ortbench.model.schema import MachineNoise, kind

@@ -3,7 +3,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from ortbench.core import printed, signals
+from ortbench.core import output, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.core.processes import with_pip_of
 from ortbench.core.safe_text import complain
@@ -21,7 +21,7 @@ def doctor(with_noise: bool, python: str | None, json_out: str | None, verbose: 
     from ortbench.features.doctor.facts import examine, usable, works
 
     facts = measure.facts(python)
-    printed.begin()  # the findings say why an EP does not load
+    output.begin()  # the findings say why an EP does not load
     wanted = with_noise and facts["installed"] is not None
     if wanted:
         signals.defer_signals()  # from here on there are files to be removed, and the page is still to be shown

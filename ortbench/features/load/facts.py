@@ -17,10 +17,10 @@ from ortbench.core.eps import CPU_EP
 from ortbench.core.safe_text import join_words
 from ortbench.core.stats import FEW, Value
 from ortbench.core.units import rate_asked
+from ortbench.facts.common import condition
 from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
 from ortbench.facts.run import MORE_PROCESSES
 from ortbench.facts.sentences import LONGER, PROGRAM, WAIT, Sentence
-from ortbench.facts.shared import condition
 from ortbench.features.load.analysis import (
     CONCURRENCY,
     RATE,
@@ -82,7 +82,7 @@ def kind_facts(result: Result) -> Iterator[Fact]:
     yield from _spinning(result)
 
 
-def _with(cases: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
+def _cases_with(cases: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
     """The load points that have a metric, each with its figure."""
     return [(found, case) for case in cases if (found := case.value(metric)) is not None]
 
@@ -189,7 +189,7 @@ def _mixing(result: Result, mode: str) -> Iterator[Fact]:
 def _gil(result: Result, mode: str) -> Iterator[Fact]:
     """How much of the clients' time went into waiting for the GIL, at the load point where it is most."""
     cases = [*measured_cases(result, CONCURRENCY, mode), *measured_cases(result, RATE, mode)]
-    waited, case = max(_with(cases, GIL_WAIT), key=itemgetter(0), default=(0.0, None))
+    waited, case = max(_cases_with(cases, GIL_WAIT), key=itemgetter(0), default=(0.0, None))
     if case is not None and waited > _GIL_MATTERS:
         is_apart = result.part["sessions"] == PROCESS
         after = "" if is_apart else again(result, "--sessions", PROCESS)
@@ -265,7 +265,7 @@ def _most_cores(result: Result, case: Case) -> float:
 
 def _late(result: Result) -> Iterator[Fact]:
     """Requests that the generator itself issued late, at the load point where most were."""
-    late, case = max(_with(measured_cases(result, RATE), LATE_SHARE), key=itemgetter(0), default=(0.0, None))
+    late, case = max(_cases_with(measured_cases(result, RATE), LATE_SHARE), key=itemgetter(0), default=(0.0, None))
     if case is not None and late >= _LATE:
         lag = case.stats(GENERATOR_LAG)
         values: Values = {

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.core import files, printed, signals
+from ortbench.core import files, output, signals
 from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
 from ortbench.core.processes import find_nsys, nsys_version
 from ortbench.core.safe_text import complain
@@ -75,7 +75,7 @@ def _record_session(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list
     version = nsys_version(tool)
     signals.defer_signals()  # from here on there is a folder, and soon something in it
     folder = new_folder(out, run_name([plan], "profile"))
-    printed.keep_in(folder)
+    output.keep_in(folder)
     if not quiet:
         print(f"profiling under Nsight Systems {version} …", file=sys.stderr)
     report, interrupted = folder / "report", False
@@ -94,8 +94,8 @@ def _record_session(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list
                 raise
             interrupted = True
             remarks.append(_NOT_READ)
-        for file in Path(inner).rglob(printed.FILE_NAME):
-            printed.take(file.open("rb"), "session")
+        for file in Path(inner).rglob(output.FILE_NAME):
+            output.take(file.open("rb"), "session")
         session = from_data(file_reading.parse(file_reading.content_of(found), str(found))["session"], str(found))
     session.command = list(plan.command)
     begun = nsys.file_of(report, ".nsys-rep")
@@ -151,4 +151,4 @@ def _run_attached() -> int:
 
 if __name__ == "__main__":
     signals.install()
-    printed.to_the_end(_run_attached)
+    output.to_the_end(_run_attached)

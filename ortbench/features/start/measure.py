@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any, cast
 
 from ortbench.analysis.eps import CACHES, cache_options
-from ortbench.core import printed, signals
+from ortbench.core import output, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder
 from ortbench.core.processes import (
@@ -142,8 +142,8 @@ def run_program(folder: Path, python: str | None, timeout_s: float, outputs: Pat
             assert process.stdin is not None
             process.stdin.close()
             ended = time.perf_counter_ns()
-            words = printed.last_words(file, "its")
-            printed.take(file, f"process {process.pid}: a start")
+            words = output.last_words(file, "its")
+            output.take(file, f"process {process.pid}: a start")
         if process.returncode or not found.is_file():
             raise BenchmarkFailed(f"a start ended with exit code {process.returncode}{words}")
     told = json.loads(found.read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
-from ortbench.core import __version__, printed
+from ortbench.core import __version__, output
 from ortbench.core.errors import INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import ModelFiles, write_or_note
 from ortbench.core.parts import text
@@ -175,7 +175,7 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
         else new_folder(wanted.out, run_name([first], "tune"))
     )
     _save(folder, stored)
-    printed.keep_in(folder)
+    output.keep_in(folder)
     told = f"{count(sum(map(len, space.names.values())), 'value')} of settings"
     if not wanted.quiet:
         complain(
@@ -188,7 +188,7 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
     except OrtbenchError:
         if not stored["races"]:  # there is nothing to go on from
             (folder / TUNE_FILE).unlink(missing_ok=True)
-            printed.discard(folder)
+            output.discard(folder)
             discard_if_empty(folder)
         raise
     if done is None or done.interrupted:
@@ -294,7 +294,7 @@ def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
         if found.interrupted or not better:
             return found
         for path in folder.iterdir():
-            if path.name not in (TUNE_FILE, printed.FILE_NAME):
+            if path.name not in (TUNE_FILE, output.FILE_NAME):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         chosen = [FIRST, *(made[found.names[number]] for number in better)]
     return _measure_in_turns(now, chosen if fitting > 2 else chosen[:2], folder, told)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from ortbench.core import __version__, printed, signals
+from ortbench.core import __version__, output, signals
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import not_written, temporary_folder, write_or_note
 from ortbench.features.suite.job import runs
@@ -62,7 +62,7 @@ def _save_case(record: Record, folder: Path, outcome: dict[str, bytes] | str) ->
         for name in sorted(outcome.keys() - {CASE_FILE}):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_or_note(folder / name, outcome[name])
-        printed.count_warnings(outcome.get(printed.FILE_NAME, b"").splitlines())
+        output.count_warnings(outcome.get(output.FILE_NAME, b"").splitlines())
         record = record_from(outcome[CASE_FILE], CASE_FILE)
     except (OSError, OrtbenchError) as error:
         record = runs.broken_record(record, error)

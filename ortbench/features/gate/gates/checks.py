@@ -18,9 +18,9 @@ from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.core.features import part_of
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
+from ortbench.facts.common import noise_facts
 from ortbench.facts.fact import Explanation, Fact, Values, bytes_of, record, share
 from ortbench.facts.sentences import phrase
-from ortbench.facts.shared import noise_facts
 from ortbench.features.gate.facts import gate_fact
 from ortbench.features.gate.gates import (
     CANDIDATE,

@@ -165,7 +165,7 @@ class _Reader:
         fitting = [override.layer for override in overrides if override.does_fit(axes)]
         given = merge_layers([defaults, bench.layer, ep.layer, shape.layer, *fitting])
         skip = given.pop("skip", None)
-        needs = self._needs({key: given.pop(key) for key in NEEDS if key in given})
+        needs = self._read_needs({key: given.pop(key) for key in NEEDS if key in given})
         for key in given.keys() & ALL.keys():
             where = given[key].where
             resolved = ALL[key].kind.with_paths(given[key].given, partial(self._resolve_path, where, model))
@@ -183,7 +183,7 @@ class _Reader:
             needs=needs,
         )
 
-    def _needs(self, given: Mapping[str, Value]) -> Needs:
+    def _read_needs(self, given: Mapping[str, Value]) -> Needs:
         needs = build(Needs, {key: value.given for key, value in given.items()})
         with self._file.blaming_option(keys_by_option(given), ()):
             check_values(needs)

@@ -33,8 +33,8 @@ from ortbench.core.parts import Wrong, keys_of, text, value_text
 from ortbench.core.safe_text import plain_name
 from ortbench.core.units import seconds, times
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
+from ortbench.facts.common import doubt_facts, noise_facts
 from ortbench.facts.sentences import sentence
-from ortbench.facts.shared import doubt_facts, noise_facts
 from ortbench.measure.folder import writable
 from ortbench.model import file_reading
 from ortbench.model.kinds import RUN, kind_of

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.analysis.items import nothing_measured
-from ortbench.core import printed, signals
+from ortbench.core import output, signals
 from ortbench.core.errors import (
     BENCHMARK_FAILED,
     INTERRUPTED,
@@ -121,7 +121,7 @@ def run_case(job: Job, record: Record, folder: Path, quiet: bool) -> Record | No
     began = time.monotonic()
     try:
         empty_folder(folder)
-        printed.keep_in(folder)
+        output.keep_in(folder)
         verdict = _measure(job, folder, quiet)
         if verdict is None:
             return None

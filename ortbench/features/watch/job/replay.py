@@ -14,13 +14,13 @@ from ortbench.core.stats import sign_test_interval
 from ortbench.features.watch.analysis import FEWEST, MOST_PAUSE_NS, Change, WatchedSession, main_signature, own_binding
 from ortbench.measure.noise import Meter
 from ortbench.measure.process import Client
-from ortbench.plan.next_command import LEVELS
+from ortbench.plan.next_command import ORT_OPT_LEVELS
 from ortbench.plan.plan_builder import plan_of
 
 MOST, BUDGET_S, EACH_S = 3, 20.0, 4.0  # sessions unless all are wanted; for all of these; for the calls of a change
 _START_S = 2.0  # until a worker answers
 _TOO_LONG = f"that would take longer than {BUDGET_S:.0f} s: see --replay"
-_LEVELS = {value: name for name, value in LEVELS.items()}
+_OPT_LEVELS = {value: name for name, value in ORT_OPT_LEVELS.items()}
 
 
 def problem(session: WatchedSession) -> str:
@@ -114,7 +114,7 @@ def _options(session: WatchedSession, inputs: Path | None, library: str | None) 
         "ep": about["got"][0],
         "session-config": {key: value for key, value in about["entries"].items() if not key.startswith("ep.context")},
         "ep-option": {} if session.is_on_cpu else about["ep_options"],  # the CPU EP's change no call
-        "opt-level": _LEVELS.get(options["graph_optimization_level"], "all"),
+        "opt-level": _OPT_LEVELS.get(options["graph_optimization_level"], "all"),
         "execution-mode": "parallel" if options["execution_mode"] == "ORT_PARALLEL" else "sequential",
     }
     if inputs is not None:

@@ -19,7 +19,7 @@ from ortbench.analysis.resource_usage import (
     is_spinning,
     what_helps,
 )
-from ortbench.analysis.speedups import needs
+from ortbench.analysis.speedups import residency_condition
 from ortbench.core.eps import CPU_EP
 from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, ns, share
 from ortbench.model.modes import CPU_CORES, CPU_TIME, ENQUEUE_SHARE, LATENCY, NO_SPIN, SPIN_SHARE, mode_of
@@ -29,7 +29,7 @@ from ortbench.model.schema import Island, MachineNoise
 
 def condition(result: Result, mode: str) -> Values:
     """What has to hold for a mode that keeps tensors on the device; nothing for others."""
-    return {"needs": needs(result)} if mode_of(mode).on_device else {}
+    return {"needs": residency_condition(result)} if mode_of(mode).on_device else {}
 
 
 # The machine

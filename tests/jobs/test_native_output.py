@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from ortbench.core import printed
+from ortbench.core import output
 from ortbench.measure.process import Client, WorkerLost
 from tests.conftest import MODELS, ONCE, SCREEN, command, ortbench
 from tests.jobs.test_interrupted import interrupted
@@ -34,7 +34,7 @@ def unused(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def kept(out: Path) -> list[str]:
     """The files of what was printed in a folder, by their paths in it."""
-    return sorted(str(it.relative_to(out)) for it in out.rglob(printed.FILE_NAME))
+    return sorted(str(it.relative_to(out)) for it in out.rglob(output.FILE_NAME))
 
 
 # What is a warning
@@ -58,9 +58,9 @@ def kept(out: Path) -> list[str]:
     ],
 )  # fmt: skip
 def test_what_counts_as_a_warning(line: str, first: str | None) -> None:
-    printed.begin()
-    printed.count_warnings([printed.plain(line.encode())])
-    assert printed.warning(where_shown=True) == (None if first is None else f"1 warning printed: {first}")
+    output.begin()
+    output.count_warnings([output.plain(line.encode())])
+    assert output.warning(where_shown=True) == (None if first is None else f"1 warning printed: {first}")
 
 
 # Where it goes
@@ -170,16 +170,16 @@ def chatty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Cli
 def test_the_file_is_cut_and_says_so_and_the_last_words_are_those(
     chatty: Callable[..., Client], tmp_path: Path
 ) -> None:
-    printed.begin()
-    printed.keep_in(tmp_path)
+    output.begin()
+    output.keep_in(tmp_path)
     for _ in range(2):
         with (
-            chatty(printed.LARGEST * 2 // 3, "exit 3") as client,
+            chatty(output.LARGEST * 2 // 3, "exit 3") as client,
             pytest.raises(WorkerLost, match="words: the last one"),
         ):
             client.ask("devices")
-    content = (tmp_path / printed.FILE_NAME).read_bytes()
-    assert len(content) < printed.LARGEST + 100
+    content = (tmp_path / output.FILE_NAME).read_bytes()
+    assert len(content) < output.LARGEST + 100
     assert content.endswith(b"# cut: more than 10 MB were printed\n")
 
 
@@ -189,11 +189,11 @@ def test_what_a_process_prints_is_cut_while_it_runs_and_what_comes_after_is_read
     chatty: Callable[..., Client],
 ) -> None:
     answer = "read line; echo '{\"ok\": 1}'; read line; echo why it ended >&2; exit 3"
-    with chatty(printed.LARGEST + 4_000_000, answer) as client:
+    with chatty(output.LARGEST + 4_000_000, answer) as client:
         assert client.ask("devices") == 1
         with pytest.raises(WorkerLost, match="words: why it ended"):
             client.ask("devices")
-        assert os.fstat(client._worker.stderr.fileno()).st_size < printed.LARGEST + 1_100_000
+        assert os.fstat(client._worker.stderr.fileno()).st_size < output.LARGEST + 1_100_000
 
 
 @pytest.mark.process
