@@ -117,7 +117,7 @@ def _series(entry: dict[str, Any]) -> Series:
     """A run as a comparison takes it."""
     case = measured(CPU, latency={0: [1]})
     made = Series(_KEY, case, entry["median_ns"], result_of(case))
-    vars(made).update(parts=entry["parts_ns"], slowed=entry["slowed"], blocks=[])
+    vars(made).update(parts=entry["parts_ns"], slowdown=entry["slowed"], blocks=[])
     return made
 
 
