@@ -32,12 +32,15 @@ from typing import Any
 from xml.etree import ElementTree
 
 GROUPS = {
-    "timing loop": (10, ["worker/timing.py", "worker/measuring.py"]),
-    "schedule": (15, ["measure/schedule.py"]),
-    "statistics": (15, ["stats.py"]),
-    "analysis": (20, ["analysis/*.py"]),
-    "gate": (20, ["features/gate/gates/*.py"]),
-    "report": (20, ["report/*.py"]),
+    "core": (25, ["core/*.py"]),
+    "timing and proofs": (40, ["worker/timing.py", "worker/sync.py", "worker/proofs.py"]),
+    "worker": (25, ["worker/*.py"]),
+    "measure": (30, ["measure/*.py"]),
+    "comparison": (
+        40,
+        ["analysis/comparison.py", "analysis/comparable.py", "analysis/series.py", "analysis/intervals.py"],
+    ),
+    "facts": (40, ["facts/*.py", "features/*/facts.py"]),
 }
 KINDS = ("operator", "constant", "condition", "statement")
 PAIRS: list[tuple[type[ast.AST], type[ast.AST]]] = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq)]
