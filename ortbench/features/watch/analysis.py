@@ -288,9 +288,13 @@ def copy_habits(session: WatchedSession) -> Iterator[CopyHabit]:
         yield CopyHabit("zero-copy", size, size, {}, [(session.name, ZERO_COPY)])
 
 
+def input_bytes(signature: Data) -> int:
+    return sum(row[4] for row in signature["inputs"])
+
+
 def main_signature(session: WatchedSession) -> Data:
     """The one whose inputs have about as many bytes as those of its calls on average: what copies take goes by bytes."""
-    sizes = [(sum(row[4] for row in it["inputs"]), it) for it in session.signatures if it["n"]]
+    sizes = [(input_bytes(it), it) for it in session.signatures if it["n"]]
     mean = sum(size * it["n"] for size, it in sizes) / session.calls
     return min(sizes, key=lambda it: abs(it[0] - mean))[1]
 

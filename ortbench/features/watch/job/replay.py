@@ -11,7 +11,15 @@ from typing import Any
 
 from ortbench.core.errors import OrtbenchError, one_line
 from ortbench.core.stats import sign_test_interval
-from ortbench.features.watch.analysis import FEWEST, MOST_PAUSE_NS, Change, WatchedSession, main_signature, own_binding
+from ortbench.features.watch.analysis import (
+    FEWEST,
+    MOST_PAUSE_NS,
+    Change,
+    WatchedSession,
+    input_bytes,
+    main_signature,
+    own_binding,
+)
 from ortbench.measure.noise import Meter
 from ortbench.measure.process import Client
 from ortbench.plan.next_command import ORT_OPT_LEVELS
@@ -36,9 +44,9 @@ def problem(session: WatchedSession) -> str:
 
 def kept_inputs(session: WatchedSession) -> str:
     """The file with inputs of a call, of those with about as many bytes as the main ones; empty where none were kept."""
-    size = sum(row[4] for row in main_signature(session)["inputs"])
+    size = input_bytes(main_signature(session))
     kept = [it for it in session.signatures if it.get("kept")]
-    return str(min(kept, key=lambda it: abs(sum(row[4] for row in it["inputs"]) - size))["kept"]) if kept else ""
+    return str(min(kept, key=lambda it: abs(input_bytes(it) - size))["kept"]) if kept else ""
 
 
 def replay(
