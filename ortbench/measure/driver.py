@@ -277,7 +277,7 @@ class Driver:
         self.progress.tell_estimates(self._rows)
 
     def _rows(self) -> Sequence[Row]:
-        rows = self.progress.estimates.rows() if self.test is None else self.test.so_far()
+        rows = self.progress.estimates.rows() if self.test is None else self.test.progress_rows()
         own = [(self.name_row(n, what), text) for n, it in enumerate(self.configurations) for what, text in it.rows()]
         return [*rows, *own]
 

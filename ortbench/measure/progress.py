@@ -131,7 +131,7 @@ class SequentialTest(Protocol):
         """How many runs a block of a load point takes."""
         return 1
 
-    def so_far(self) -> list[Row]:
+    def progress_rows(self) -> list[Row]:
         """What is known of each ratio by now, in words."""
         return []
 

@@ -388,7 +388,7 @@ def records(
 
 def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:
     """That most ran elsewhere than on the EP that was asked for, which stands before any figure; no block where it did not."""
-    found = _together(
+    found = _merge_notes(
         results, names, lambda result: [remark(it.text) for it in findings_of(placement_of(result)) if _is_off(it)]
     )
     return [Notes(found)] if found else []
@@ -401,14 +401,16 @@ def placed_and_warned(results: Sequence[Result], names: Sequence[str]) -> list[N
         inside = [Note(it.text) for it in findings_of(placement_of(result)) if not _is_off(it)]
         return [*inside, *warnings(result, repeated_warnings(placement_of(result)))]
 
-    return _together(results, names, notes_of)
+    return _merge_notes(results, names, notes_of)
 
 
 def _is_off(found: Finding) -> bool:
     return found.weight is Weight.DOUBT
 
 
-def _together(results: Sequence[Result], names: Sequence[str], said: Callable[[Result], Iterable[Note]]) -> list[Note]:
+def _merge_notes(
+    results: Sequence[Result], names: Sequence[str], said: Callable[[Result], Iterable[Note]]
+) -> list[Note]:
     """The notes of all results, each once; with the names of those that it is of, where it is not of all."""
     found = said_once((note, name) for name, result in zip(names, results, strict=True) for note in said(result))
     return [

@@ -94,7 +94,7 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> O
     except Unsupported as error:
         unsupported = str(error)
     where = [_placement(it, unsupported is None) for it in stages]
-    placed = _together(where)
+    placed = _join_placements(where)
     described = [describe_loaded_ep(it.asked.target, it.model.provider, parts) for it in stages]
     notes = [note for ep in described for note in ep["notes"]]
     parts.end("where nodes are")
@@ -136,7 +136,7 @@ def _placement(stage: OpenStage, has_run: bool) -> schema.Placement:
     return count_copies(found, asked.model, model, stage.loop.single.arrays) if has_run else found
 
 
-def _together(placed: Sequence[schema.Placement]) -> schema.Placement:
+def _join_placements(placed: Sequence[schema.Placement]) -> schema.Placement:
     nodes = [it["nodes"] for it in placed if it["nodes"] is not None]
     copies = [it["memcpy_nodes"] for it in placed if it["memcpy_nodes"] is not None]
     operators = sum((Counter(it["cpu_operators"]) for it in placed), Counter[str]())

@@ -241,7 +241,7 @@ class SequentialTests:
             self._decided[ratio_test] = check
         return self._decided[ratio_test]
 
-    def so_far(self) -> list[tuple[str, str]]:
+    def progress_rows(self) -> list[tuple[str, str]]:
         """What is known of each ratio test by now: its name, and the ratio with its interval and limit."""
         return [(it.name, _short(it, median_ratio(found, self._alpha))) for it, found in self._ratios.items() if found]
 

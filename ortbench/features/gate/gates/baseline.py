@@ -252,9 +252,9 @@ class Gate:
         self._sequential = SequentialTests([*regressions, *own])
         self.needed_rounds = self._sequential.needed_rounds
 
-    def so_far(self) -> list[tuple[str, str]]:
+    def progress_rows(self) -> list[tuple[str, str]]:
         """What is known of each ratio test by now: its name, and the ratio with its interval and limit."""
-        return self._sequential.so_far()
+        return self._sequential.progress_rows()
 
     def regressions(self, checks: Sequence[Check]) -> set[str]:
         """The names of the checks that found the candidate slower than the baseline."""

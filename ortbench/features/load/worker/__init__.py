@@ -290,7 +290,7 @@ def load_closed(
     def calling(begin: int) -> Callable[[Seat, int], Runs]:
         return lambda seat, number: keep_calling(seat, number, board_bytes, begin, begin + duration_ns, least, order)
 
-    return _together(state, mode, count, at_ns, calling)[1]
+    return _run_clients(state, mode, count, at_ns, calling)[1]
 
 
 def load_open(
@@ -315,14 +315,14 @@ def load_open(
         moments = (offsets + begin).tolist()
         return lambda seat, _: serve(seat, shared, moments, begin, begin + cutoff_ns, spent, order)
 
-    served, answer = _together(state, mode, count, at_ns, serving)
+    served, answer = _run_clients(state, mode, count, at_ns, serving)
     spent.note(offsets.size)  # what it did not get to, as others did
     answer["cpu_ns"] -= spent.spun_ns
     numbers, free = ([pack(getattr(it, key)) for it in served] for key in ("numbers", "free"))
     return {**answer, "numbers": numbers, "free": free, "readings": spent.readings}
 
 
-def _together(
+def _run_clients(
     state: State, mode: str, count: int, at_ns: int | None, make_call: Callable[[int], Callable[[Seat, int], R]]
 ) -> tuple[list[R], LoadRuns]:
     """Have each client do something in its thread, all from the same moment on: what they give, and the answer.
