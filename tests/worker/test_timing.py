@@ -1,7 +1,4 @@
-"""Timing a block: exact samples by a scripted clock, and the NVTX ranges around the same calls.
-
-What a tool gets of these ranges is in test_nvtx.py.
-"""
+"""Timing a block: exact samples by a scripted clock, and the NVTX ranges around the same calls."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ import pytest
 from ortbench.core.processes import DOMAIN
 from ortbench.model.modes import LATENCY, PHASE_NAMES, STEP
 from ortbench.worker import timing
-from ortbench.worker.timing import COLORS, HostTime, Ranges, SplitCall, TimedCall, cpu_ns, time_block
+from ortbench.worker.timing import COLORS, HostTime, Ranges, TimedCall, cpu_ns, time_block
 
 INFERENCE_NS, RANGE_NS, MS = 10_000, 7, 1_000_000
 TIMES_NS = {"latency": INFERENCE_NS, "h2d": 100, "inference": INFERENCE_NS, "d2h": 1_000}
@@ -119,17 +116,14 @@ def block(script: Script, phase: str, n: int, drop: int) -> list[int]:
     return time_block(mode, Ranges(mode), phase, n, drop, script.clock)
 
 
-def test_samples_of_phases(script: Script) -> None:
-    assert block(script, "h2d", n=2, drop=1) == [101, 102]
-    assert block(script, "inference", n=2, drop=1) == [10_001, 10_002]
-    assert block(script, "d2h", n=2, drop=1) == [1_001, 1_002]
-
-
 @pytest.mark.parametrize("phase", ["h2d", "inference", "d2h"])
 def test_a_phase_has_blocks_of_its_own(script: Script, phase: str) -> None:
-    block(script, phase, n=2, drop=1)
+    mode, starts, first = ScriptedMode(script), list[int](), TIMES_NS[phase]
+    assert time_block(mode, Ranges(mode), phase, 2, 1, script.clock, starts=starts) == [first + 1, first + 2]
     sample = [f"push device-tensors/{phase}", "clock", phase, "clock", "pop"]
     assert script.log == [phase, "push device-tensors", *sample, *sample, "pop"]
+    assert starts == [first + 2 * RANGE_NS, first + 2 * RANGE_NS + first + 1 + 2 * RANGE_NS]
+    assert mode.arguments == [(BINDING, OPTIONS)] * 3
 
 
 def test_what_a_run_returns_is_freed_in_the_call_after_it(script: Script) -> None:
@@ -152,12 +146,6 @@ def test_what_a_run_returns_is_freed_in_the_call_after_it(script: Script) -> Non
     assert samples == [10_000, 10_001 + 500]
     begin, end = ["push device-tensors/latency", "clock", "latency"], ["clock", "pop"]
     assert script.log == ["push device-tensors", *begin, *end, *begin, "freed", *end, "pop", "freed"]
-
-
-def test_the_timed_call_gets_its_two_arguments(script: Script) -> None:
-    mode = ScriptedMode(script)
-    time_block(mode, Ranges(mode), LATENCY, 2, 1, script.clock)
-    assert mode.arguments == [(BINDING, OPTIONS)] * 3
 
 
 @pytest.fixture(params=[True, False], ids=["gc on", "gc off"])
@@ -188,22 +176,13 @@ class Broken(ScriptedMode):
         return {"latency": (call, None, None)}
 
 
-def test_garbage_is_collected_again_after_an_error(script: Script, collecting: bool) -> None:
+def test_an_error_leaves_no_range_open_and_garbage_is_collected_again(script: Script, collecting: bool) -> None:
     mode = Broken(script)
     with pytest.raises(RuntimeError, match="the EP failed"):
         time_block(mode, Ranges(mode), LATENCY, 5, 1, script.clock)
     assert gc.isenabled() is collecting
-
-
-def test_an_error_leaves_no_range_open(script: Script) -> None:
-    mode = Broken(script)
-    with pytest.raises(RuntimeError):
-        time_block(mode, Ranges(mode), LATENCY, 5, 1, script.clock)
-    whole, failed = (
-        ["push device-tensors/latency", "clock", "clock", "pop"],
-        ["push device-tensors/latency", "clock", "pop"],
-    )
-    assert script.log == ["push device-tensors", *whole, *failed, "pop"]
+    begin = ["push device-tensors/latency", "clock"]
+    assert script.log == ["push device-tensors", *begin, "clock", "pop", *begin, "pop", "pop"]
 
 
 @pytest.mark.parametrize(("phase", "moved"), [("h2d", 1000), ("inference", 0), ("d2h", 20), (LATENCY, 3 * 1020)])
@@ -217,13 +196,6 @@ def test_what_ranges_say(script: Script, domain: ScriptedDomain, phase: str, mov
     outer = {"message": "device-tensors", "payload": moved, **look}
     inner = [{"message": f"device-tensors/{phase}", "payload": number, **look} for number in range(3)]
     assert [vars(attributes) for attributes in domain.pushed] == [outer, *inner] * 2
-
-
-def test_starts_are_when_the_calls_begin(script: Script) -> None:
-    mode, starts = ScriptedMode(script), list[int]()
-    time_block(mode, Ranges(mode), "d2h", 2, 1, script.clock, starts=starts)
-    first = 1_000 + 2 * RANGE_NS
-    assert starts == [first, first + 1_001 + 2 * RANGE_NS]
 
 
 @pytest.mark.parametrize(
@@ -254,14 +226,10 @@ def test_phases_have_colours_of_their_own() -> None:
     assert all(color >> 24 == 0xFF for color in COLORS.values())  # opaque
 
 
-class DummyDomain:
-    """What nvtx gives where no tool listens to a domain: attributes are None."""
-
-
 @pytest.mark.parametrize("why", ["no tool listens", "NVTX_DISABLE", "no nvtx"])
 def test_samples_are_the_same_without_ranges(script: Script, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if why == "no tool listens":
-        use(monkeypatch, DummyDomain())
+        use(monkeypatch, object())
     elif why == "NVTX_DISABLE":
         use(monkeypatch, ScriptedDomain(script, DOMAIN), enabled=False)
     else:
@@ -277,33 +245,14 @@ def test_samples_are_the_same_without_ranges(script: Script, why: str, monkeypat
 # What the host takes
 
 
-class SplitMode(ScriptedMode):
-    """A mode whose inference is a call that returns after 300 ns and a sync that takes the rest."""
-
-    def phases(self) -> dict[str, TimedCall]:
-        launch, wait = self._parts()
-
-        def synced(binding: Any, options: Any) -> None:
-            launch(binding, options)
-            wait()
-
-        return {**super().phases(), "inference": (synced, BINDING, OPTIONS)}
-
-    def enqueues(self) -> dict[str, SplitCall]:
-        launch, wait = self._parts()
-        return {"inference": ((launch, BINDING, OPTIONS), wait)}
-
-    def _parts(self) -> tuple[Callable[[Any, Any], None], Callable[[], None]]:
-        def launch(binding: Any, options: Any) -> None:
-            assert (binding, options) == (BINDING, OPTIONS)
-            self._script.work("launch", 300)
-
-        return launch, lambda: self._script.work("wait", 9_700)
-
-
 def test_when_a_call_returns_is_taken_beside_its_sample(script: Script) -> None:
-    mode = SplitMode(script)
-    host = HostTime(mode.enqueues().get("inference"))
+    """An inference here is a call that returns after 300 ns and a sync that takes the rest."""
+
+    def launch(binding: Any, options: Any) -> None:
+        assert (binding, options) == (BINDING, OPTIONS)
+        script.work("launch", 300)
+
+    mode, host = ScriptedMode(script), HostTime(((launch, BINDING, OPTIONS), lambda: script.work("wait", 9_700)))
     samples = time_block(mode, Ranges(mode), "inference", 2, 1, script.clock, host=host)
     assert (samples, host.enqueues) == ([10_002, 10_004], [301, 302])
     sample = ["push device-tensors/inference", "clock", "launch", "clock", "wait", "clock", "pop"]
@@ -311,11 +260,9 @@ def test_when_a_call_returns_is_taken_beside_its_sample(script: Script) -> None:
 
 
 def test_a_call_that_is_the_wait_is_timed_as_ever(script: Script) -> None:
-    mode, host = SplitMode(script), HostTime(None)
+    mode, host = ScriptedMode(script), HostTime(None)
     assert time_block(mode, Ranges(mode), "h2d", 2, 1, script.clock, host=host) == [101, 102]
     assert host.enqueues == []
-    sample = ["push device-tensors/h2d", "clock", "h2d", "clock", "pop"]
-    assert script.log == ["h2d", "push device-tensors", *sample, *sample, "pop"]
 
 
 def test_the_cpu_time_of_a_block_is_that_of_what_it_records(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
