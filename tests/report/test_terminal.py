@@ -1,4 +1,4 @@
-"""What people see: exact screens, and that everything fits any width, with colour only where colour belongs."""
+"""What people see: that everything fits any width and encoding, with colour only where colour belongs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
-from ortbench.core.errors import DONE, REGRESSION
+from ortbench.analysis.comparison import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
+from ortbench.core.errors import REGRESSION
 from ortbench.facts.checks import FAILED as CHECK_FAILED
 from ortbench.facts.checks import PASSED, UNCLEAR, Check
 from ortbench.facts.fact import Fact
@@ -27,19 +27,17 @@ from ortbench.features.devices.report import print_devices
 from ortbench.features.gate import report as gate
 from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.inspect.report import print_model
-from ortbench.features.profile import report as profile
-from ortbench.features.profile.analysis import Profile
 from ortbench.features.suite import report as suite
 from ortbench.features.suite.job import record
 from ortbench.model.result import FAILED, Result
 from ortbench.model.result_file import load
-from ortbench.report import comparison, run
+from ortbench.report import comparison, model, run
+from ortbench.report.comparison import verdict_cell
 from ortbench.report.console import Screen, shorten, wrap
-from ortbench.report.model import Report
+from ortbench.report.model import BAD, GOOD, KEY, Cell, Column, Kind, Report, Table
 from ortbench.report.run import screen as default_screen
-from ortbench.report.terminal import print_report
+from ortbench.report.terminal import print_report, print_table
 from tests.conftest import ROOT, command, lacking
-from tests.report.test_profile import CPU_LATENCY, recording, session
 from tests.results import (
     case,
     island,
@@ -53,12 +51,11 @@ from tests.results import (
     steady,
     tensor,
     with_bytes,
-    with_failures,
 )
 
 MS = 1_000_000
 REPORT = ROOT / "reports" / "copy_bound-refdevice"
-WIDTHS = (40, 60, 80, 100, 120, 160)
+WIDTHS = (40, 80, 120, None)  # None: into a pipe
 ASKS = ("COLUMNS", "NO_COLOR", "FORCE_COLOR")  # variables
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -88,6 +85,10 @@ def shown(
     return screen(print_report, build(*arguments), width=width, encoding=encoding)
 
 
+def squeezed(lines: Sequence[str]) -> str:
+    return "".join("".join(lines).split())
+
+
 # Exact
 
 
@@ -105,20 +106,6 @@ def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
     assert not any("ortbench explain" in line for line in lines)  # logs stay short
 
 
-def test_a_run_at_60_columns_with_failures() -> None:
-    lines = shown(run.build, with_failures(), "reports/some", width=60)
-    assert sum(line.startswith("mode  ") for line in lines) == 4  # parts of the table
-    assert lines[-7:] == [
-        "✗ device-tensors failed: after the timed runs: 1 of 2 values",
-        "  of output y differ",
-        "✗ device-resident failed: the worker was ended by SIGABRT",
-        "– host-accessible unsupported: no HOST_ACCESSIBLE memory",
-        "",
-        "ortbench explain WORD explains a column, a mode or a verdict",
-        "Saved in reports/some",
-    ]
-
-
 def test_the_first_example_of_the_readme_is_what_is_printed() -> None:
     folder = "reports/copy_bound-cuda-h100"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -126,33 +113,19 @@ def test_the_first_example_of_the_readme_is_what_is_printed() -> None:
     assert example.splitlines() == shown(default_screen, load(ROOT / folder / "result.json"), folder, width=80)
 
 
-def two(slower: float = 1.2) -> list[Result]:
-    """Results of one run, one slower than the other."""
-    times = [1_000_000] * 32
+def three() -> list[Result]:
+    """Results of one run, of which the second is slower."""
     return [
-        result_of(measured("cpu-tensors", latency=steady(round(time * factor) for time in times)), run_id="one")
-        for factor in (1, slower)
+        result_of(measured("cpu-tensors", latency=steady([round(MS * factor)] * 32)), run_id="one")
+        for factor in (1, 1.2, 1)
     ]
 
 
 LONG = [f"copy_bound-webgpu-2026112{day}-150558-the-name-of-a-run-that-somebody-gave-it" for day in range(3)]
 
 
-def test_results_with_long_names_are_numbered_where_there_is_no_room() -> None:
-    lines = shown(comparison.build, two(), LONG[:2], 0.02, True, width=80)
-    assert [line for line in lines if line.startswith("#")] == [f"#1  {LONG[0]}", f"#2  {LONG[1]}"]
-    assert lines[6:9] == [
-        "mode         metric     #1    #2  ratio     95% CI  verdict  #1 p95  #2 p95",
-        "                        ms    ms                                 ms      ms",
-        "cpu-tensors  latency  1.00  1.20   1.20  1.20–1.20  slower     1.00    1.20",
-    ]
-    in_a_pipe = shown(comparison.build, two(), LONG[:2], 0.02, True)
-    assert in_a_pipe[0] == "m.onnx (x: 1x3, y: scalar)"  # what both have in common is said once
-    assert in_a_pipe[3].split()[:4] == ["mode", "metric", *LONG[:2]]
-
-
 def test_a_trend_of_results_with_long_names_is_numbered() -> None:
-    lines = shown(comparison.build, [*two(), two()[0]], LONG, 0.02, True, width=80)
+    lines = shown(comparison.build, three(), LONG, 0.02, True, width=80)
     assert lines[7:17] == [
         "mode         result  median   p95  vs first       95% CI  verdict",
         "                         ms    ms",
@@ -167,52 +140,51 @@ def test_a_trend_of_results_with_long_names_is_numbered() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["ratio", "mode", "95% CI"])
-def test_a_result_that_is_called_like_a_column_is_numbered(name: str) -> None:
-    lines = shown(comparison.build, two(), [name, "other"], 0.02, True)
-    assert lines[2] == f"#1  {name}"
-    assert lines[5].split()[:8] == ["mode", "metric", "#1", "#2", "ratio", "95%", "CI", "verdict"]
-
-
-RECORD = record.Record(
-    "tiny--cpu", "tiny", "cpu-tensors", "", "f", record.MEASURED, cpu_ns=4_120, fastest="device-resident"
+@pytest.mark.parametrize(
+    ("names", "width", "is_numbered"),
+    [
+        (LONG[:2], 80, True),
+        (LONG[:2], None, False),
+        (["before", "after"], 80, False),
+        (["ratio", "other"], None, True),  # called like a column
+        (["mode", "other"], None, True),
+        (["95% CI", "other"], None, True),
+    ],
 )
-RECORD = replace(RECORD, fastest_ns=987, speedup=4.1743, faster="faster")
-LONG_ID = "a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-4096"
+def test_names_are_numbered_where_they_find_no_room(names: list[str], width: int | None, is_numbered: bool) -> None:
+    lines = shown(comparison.build, three()[:2], names, 0.02, True, width=width)
+    numbered = [line for line in lines if line.startswith("#")]
+    assert numbered == ([f"#1  {names[0]}", f"#2  {names[1]}"] if is_numbered else [])
+    heading, *_ = [line.split() for line in lines if line.startswith("mode ")]
+    assert heading[:4] == ["mode", "metric", *(["#1", "#2"] if is_numbered else names)]
 
 
-def test_a_summary_claims_no_mode_that_is_not_measurably_faster() -> None:
-    slow = replace(
-        RECORD, id="a", fastest="cpu-tensors", speedup=1.0, faster="none", resident="device-resident", resident_ns=5_000,
-        resident_speedup=1.02, resident_faster="cannot tell",
-    )  # fmt: skip
-    (row,) = [line.split() for line in shown(suite.build, "s", [slow], width=200) if line.startswith("a ")]
-    assert row[3:] == [
-        "cpu-tensors",
-        "987",
-        "ns",
-        "none",
-        "device-resident",
-        "5.00",
-        "µs",
-        "cannot",
-        "tell",
-        "measured",
-    ]
-    assert slow.line(was_done=True) == "a: measured, done before"
-    for ratio, mode, faster in [
-        ((1.01, 1.0, 1.015), "cpu-tensors", "none"), ((1.01, 0.9, 1.1), "cpu-tensors", "cannot tell"), ((1.2, 1.1, 1.3), "host-accessible", "faster"),
-    ]:  # fmt: skip
-        found = record.figures(
-            nvidia_result(
-                case("cpu-tensors", ratio=(1.0, 1.0, 1.0), latency=MS),
-                case("host-accessible", ratio=ratio, latency=MS - 1),
-            )
-        )
-        assert (found["fastest"], found["faster"]) == (mode, faster)
+FIGURES: dict[str, Any] = {"cpu_ns": 4_120, "fastest": "device-resident", "fastest_ns": 987, "speedup": 4.1743}
 
 
-# Everything, in any width
+def suite_case(name: str, outcome: str = record.MEASURED, **changed: Any) -> record.Record:
+    return record.Record(name, "tiny", "cpu-tensors", "", "f", outcome, **{**FIGURES, "faster": "faster", **changed})
+
+
+@pytest.mark.parametrize(
+    ("ratio", "fastest", "faster"),
+    [
+        ((1.01, 1.0, 1.015), "cpu-tensors", "none"),
+        ((1.01, 0.9, 1.1), "cpu-tensors", "cannot tell"),
+        ((1.2, 1.1, 1.3), "host-accessible", "faster"),
+    ],
+)
+def test_a_summary_claims_no_mode_that_is_not_measurably_faster(
+    ratio: tuple[float, ...], fastest: str, faster: str
+) -> None:
+    cpu = case("cpu-tensors", ratio=(1.0, 1.0, 1.0), latency=MS)
+    found = record.figures(nvidia_result(cpu, case("host-accessible", ratio=ratio, latency=MS - 1)))
+    assert (found["fastest"], found["faster"]) == (fastest, faster)
+    (row,) = suite.case_table([suite_case("a", fastest=fastest, speedup=1.0, faster=faster)]).rows
+    assert ("1.00×" in row, faster in row) == (faster == "faster", faster != "faster")
+
+
+# Everything, in any width and encoding
 
 
 def extreme() -> Result:
@@ -236,36 +208,31 @@ def extreme() -> Result:
     return made
 
 
+def with_nodes() -> Result:
+    """The same with `--measure-nodes`."""
+    made = extreme()
+    made.nodes = profiled(memcpy=[memcpy_node(CASE, "from host")], islands=[island(CASE)])
+    return made
+
+
 def listed() -> dict[str, Any]:
     """What `ortbench devices` shows, with long texts."""
     device = {
         "hardware": {"type": "GPU", "vendor": "", "vendor_id": 1, "device_id": 2, "metadata": {"driver": "d" * 90}},
         "memory": {"kind": "ep-device", "default": "Default (DEFAULT)", "host_accessible": None},
         "streams": {"offered": False, "why": "because of this and that, which takes a while to tell"},
-        "modes": {
-            "cpu-tensors": None,
-            "device": None,
-            "device-resident": None,
-            "host-accessible": "no such memory 模型",
-        },
+        "modes": {"cpu-tensors": None, "device-resident": None, "host-accessible": "no such memory 模型"},
     }
     ep = {"name": "LongExecutionProvider", "version": "1.2.3", "package": "a-package", "problem": None}
-    lost: dict[str, Any] = {
-        **ep,
-        "library": None,
-        "problem": "the shared library libsomething.so.13 is missing " * 3,
-        "devices": [],
-    }
+    library = "/opt/" + "folder/" * 20 + "lib.so"
+    problem = "the shared library libsomething.so.13 is missing " * 3
     return {
         "runtime": {"onnxruntime": "1.31.1", "python": "3.11.7"},
-        "abilities": [
-            {"what": "one thing that takes many words " * 3, "since": "1.24", "there": True},
-            {"what": "another one", "since": "1.28", "there": False},
-        ],
+        "abilities": [{"what": "one thing that takes many words " * 3, "since": "1.24", "there": True}],
         "eps": [
-            {**ep, "library": "/opt/" + "folder/" * 20 + "lib.so", "devices": [device]},
-            lost,
-            {**lost, "problem": None},
+            {**ep, "library": library, "devices": [device]},
+            {**ep, "library": None, "devices": [], "problem": problem},
+            {**ep, "library": None, "devices": []},
         ],
     }
 
@@ -289,99 +256,38 @@ def inspected() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def with_nodes() -> Result:
-    """An extreme run with `--measure-nodes`."""
-    found = extreme()
-    found.nodes = profiled(memcpy=[memcpy_node(LONG_ID, "from host")], islands=[island(LONG_ID)])
-    return found
-
-
-def extreme_verdict() -> Verdict:
-    text = "device-resident latency median, candidate to baseline: ×0.00987 (0.00982 to 0.0101, 20 rounds)"
-    checks = [Check(verdict, verdict, text) for verdict in (PASSED, UNCLEAR, CHECK_FAILED)]
-    return Verdict(
-        [extreme(), extreme()],
-        checks,
-        [Fact("gate-change", "one", "", {"changes": ["EP options: none → " + "a=b, " * 30]})],
-    )
-
-
-def extreme_summary() -> list[record.Record]:
-    return [RECORD, replace(RECORD, id=LONG_ID + "x" * 60, outcome="benchmark failed", reason="it " * 60, exit_code=1)]
-
-
-PROFILE = Profile(session(), recording(cpu__latency=CPU_LATENCY))
+CASE = "a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-4096" + "x" * 60
+CHECKS = [
+    Check(verdict, verdict, "latency median, candidate to baseline") for verdict in (PASSED, UNCLEAR, CHECK_FAILED)
+]
+CHANGE = Fact("gate-change", "one", "", {"changes": ["EP options: none → " + "a=b, " * 30]})
+CASES = [suite_case("tiny--cpu"), suite_case(CASE, "benchmark failed", reason="it " * 60, exit_code=1)]
 SCREENS: dict[str, tuple[Any, ...]] = {
-    "run": (print_report, run.build(published(), "reports/some")),
-    "an extreme run": (print_report, run.build(extreme(), "/tmp/" + "folder/" * 20)),
-    "compare": (print_report, comparison.build(two(), ["before", "after"], 0.02, True)),
-    "compare extremes": (print_report, comparison.build([extreme(), extreme()], LONG[:2], 0.02, False)),
-    "trend": (print_report, comparison.build([*two(), two()[0]], LONG, 0.02, True)),
-    "gate": (print_report, gate.build_gate(extreme_verdict())),
-    "gate alone": (print_report, gate.build_gate(Verdict([extreme()], [Check("a", PASSED, "fine")]))),
-    "suite": (print_report, suite.build("nightly", extreme_summary(), "reports/" + "nightly/" * 20)),
+    "run": (print_report, run.build(extreme(), "/tmp/" + "folder/" * 20)),
+    "nodes": (print_report, run.build(with_nodes(), "reports/some")),
+    "compare": (print_report, comparison.build([extreme(), extreme()], LONG[:2], 0.02, False)),
+    "trend": (print_report, comparison.build(three(), LONG, 0.02, True)),
+    "gate": (print_report, gate.build_gate(Verdict([extreme(), extreme()], CHECKS, [CHANGE]))),
+    "suite": (print_report, suite.build("nightly", CASES, "reports/" + "nightly/" * 20)),
     "devices": (print_devices, listed()),
     "inspect": (print_model, inspected()),
-    "nodes": (print_report, run.build(with_nodes(), "reports/some")),
-    "profile": (print_report, profile.build(PROFILE, "reports/some", ["a remark that is longer than a line " * 5])),
-    "profile alone": (print_report, profile.build(Profile(extreme(), None), "reports/some")),
 }
 
 
-def squeezed(lines: Sequence[str]) -> str:
-    return "".join("".join(lines).split())
-
-
-@pytest.mark.parametrize("width", [*WIDTHS, None])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", SCREENS)
 def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int | None) -> None:
     lines = screen(*SCREENS[name], width=width)
     assert all(cell_len(line) <= (width or 10_000) for line in lines)
     # What is shortened on purpose, the names of nodes, lacks its beginning; Rich would cut the end off.
     assert not any(line != line.rstrip() or re.search(r"\S…", line) or "\x1b" in line for line in lines)
-    # Not one character gets lost: what is printed at any width is what is printed into a pipe, but for bars, headings
-    # that are there for each part of a table, and numbers in place of long names.
-    if name == "devices" or (name == "inspect" and width != 40):  # there its tables come in parts
+    if name == "devices" or (
+        name == "inspect" and width != 40
+    ):  # not one character gets lost; else tables come in parts
         assert squeezed(lines) == squeezed(screen(*SCREENS[name]))
 
 
-@pytest.mark.parametrize("width", [*WIDTHS, None])
-@pytest.mark.parametrize("made", [published(), extreme()], ids=["published", "extreme"])
-def test_every_figure_of_a_run_is_there_at_any_width(made: Result, width: int | None) -> None:
-    words = squeezed_words(shown(run.build, made, "x", width=width))
-    for row in run.mode_table(made).rows:
-        assert {cell for text in row[1:] for cell in text.split()} <= words
-    text = squeezed(shown(run.build, made, "x", width=width))
-    assert "".join(made.model["path"].split()) in text
-    assert made.target["ep"] in text
-    assert all("".join(warning["message"].split()) in text for warning in made.warnings)
-
-
-def squeezed_words(lines: Sequence[str]) -> set[str]:
-    return {word for line in lines for word in line.split()}
-
-
-@pytest.mark.parametrize("width", [*WIDTHS, None])
-@pytest.mark.parametrize("count", [2, 3])
-def test_every_figure_of_a_comparison_is_there_at_any_width(count: int, width: int | None) -> None:
-    results = [*two(), *two(0.5)][:count]
-    lines = shown(comparison.build, results, LONG[:count], 0.02, True, width=width)
-    table = comparison.tables(results, LONG[:count], 0.02, True)[0]
-    figures = {cell for row in table.rows for text in row for cell in text.split() if cell not in LONG}
-    assert figures <= squeezed_words(lines)
-    assert all(name in squeezed(lines) for name in LONG[:count])
-
-
-@pytest.mark.parametrize("width", [*WIDTHS, None])
-def test_every_figure_of_a_suite_is_there_at_any_width(width: int | None) -> None:
-    lines = shown(suite.build, "nightly", extreme_summary(), "x", width=width)
-    for row in suite.case_table(extreme_summary()).rows:
-        assert {cell for text in row[1:] for cell in text.split()} <= squeezed_words(lines)
-    first_words = "".join(line.split()[0] for line in lines if line and line[0] not in " ✗•")
-    assert extreme_summary()[1].id in first_words
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp437", "latin-1"])
+@pytest.mark.parametrize("encoding", ["ascii", "cp437"])
 @pytest.mark.parametrize("name", SCREENS)
 def test_any_screen_in_any_encoding(name: str, encoding: str) -> None:
     """The stream refuses what its encoding lacks, so that whatever comes through was made for it."""
@@ -390,15 +296,21 @@ def test_any_screen_in_any_encoding(name: str, encoding: str) -> None:
     assert len(lines) > 3
 
 
-def test_a_run_in_ascii() -> None:
-    assert shown(run.build, published(), "reports/some", width=80, encoding="ascii")[5:11] == [
-        "mode             breakdown             latency   p95   p99  speedup       95% CI",
-        "                                            ms    ms    ms",
-        "cpu-tensors      ~~~~~~~~~~~#######       7.20  7.92  8.64    1.00x            -",
-        "device-tensors   ......########::::::     8.00  8.80  9.60   0.900x  0.880-0.920",
-        "host-accessible  ##########               4.00  4.40  4.80    1.80x    1.75-1.85",
-        "tensors stay on the device -----------------------------------------------------",
-    ]
+TABLES: dict[str, tuple[Table, list[str]]] = {
+    "run": (run.mode_table(extreme()), [extreme().model["path"], *(it["message"] for it in extreme().warnings)]),
+    "trend": (comparison.tables(three(), LONG, 0.02, True)[0], LONG),
+    "suite": (suite.case_table(CASES), ["it " * 60]),
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", TABLES)
+def test_every_figure_and_name_is_there_at_any_width(name: str, width: int | None) -> None:
+    lines = screen(*SCREENS[name], width=width)
+    table, names = TABLES[name]
+    figures = {word for row in table.rows for text in row[1:] for word in text.split()} - {*names}
+    assert figures <= {word for line in lines for word in line.split()}
+    assert all(squeezed([it]) in squeezed(lines) for it in names)
 
 
 def test_bars_use_the_room_that_there_is() -> None:
@@ -448,7 +360,35 @@ def test_shortened(text: str, width: int, expected: str) -> None:
     assert shorten(text, width) == expected
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_shell_reads_a_command_of_several_lines_as_it_was(width: int) -> None:
+    """With quotes too: no line ends within them."""
+    text = "ortbench loop m.onnx --feedback 'present.*=past key.*' --fill a=1 --dim 'b=c + d'"
+    lines = screen(lambda: Screen().command(text, label="  Next: "), width=width)
+    assert all(cell_len(line) <= width for line in lines)
+    assert len(lines) > 1
+    read = "\n".join([lines[0].removeprefix("  Next: "), *lines[1:]])
+    assert shlex.split(read.replace(" \\\n", " ")) == shlex.split(text)
+
+
 # Colour
+
+
+def test_a_tone_colours_and_a_word_does_not() -> None:
+    rows = tuple(("a name", cell) for cell in ("passed", Cell("no verdict", GOOD), Cell("nor this", BAD)))
+    table = Table((Column("name", Kind.NAME, KEY), Column("more", Kind.WORD)), rows)
+    _, passed, good, bad = screen(lambda: print_table(Screen(), table), FORCE_COLOR="1", TERM="xterm")
+    assert "\x1b[32m" not in passed
+    assert "\x1b[32mno verdict" in good
+    assert "\x1b[31mnor this" in bad
+
+
+def test_the_tone_of_a_verdict() -> None:
+    ratios = {FASTER: GOOD, SLOWER: BAD, CANNOT_TELL: model.UNCLEAR, SAME: "", LESS: "", MORE: ""}
+    outcomes = {PASSED: GOOD, CHECK_FAILED: BAD, record.BROKEN: BAD, UNCLEAR: model.UNCLEAR, record.MEASURED: ""}
+    assert {word: verdict_cell(word).tone for word in ratios} == ratios
+    cells = [row[-1] for row in suite.case_table([suite_case("a", outcome) for outcome in outcomes]).rows]
+    assert {str(cell): cell.tone for cell in cells if isinstance(cell, Cell)} == outcomes
 
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:
@@ -516,27 +456,20 @@ def test_a_terminal_has_its_own_width_and_colours_for_those_who_want_them(
     plain = ESCAPE.sub("", text)
     assert "\x1b" not in plain
     assert max(map(cell_len, plain.splitlines())) in widest
-    assert plain.count("mode ") == 1 + (max(widest) < 90)  # percentiles beside the figures or, without room, below them
 
 
-def test_a_pipe_is_plain_and_has_no_edge_and_force_color_gives_it_colours() -> None:
+def test_a_pipe_is_plain_and_force_color_gives_it_colours() -> None:
     plain, coloured = screen(print_report, GATED), screen(print_report, GATED, FORCE_COLOR="1", TERM="xterm")
     assert not any("\x1b" in line for line in plain)
-    assert max(map(cell_len, plain)) > 100
     assert any("\x1b[32m✓" in line for line in coloured)
     assert [ESCAPE.sub("", line) for line in coloured] == plain
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("environment", "bar", "colours"),
-    [
-        ({}, True, True),
-        pytest.param({"NO_COLOR": "1"}, True, False, marks=pytest.mark.wide),
-        pytest.param({"TERM": "dumb"}, False, False, marks=pytest.mark.wide),
-    ],
+    ("environment", "bar"), [({}, True), pytest.param({"TERM": "dumb"}, False, marks=pytest.mark.wide)]
 )
-def test_progress(environment: dict[str, str], bar: bool, colours: bool, tmp_path: Path) -> None:
+def test_progress(environment: dict[str, str], bar: bool, tmp_path: Path) -> None:
     places = ("--out", tmp_path, "--json", tmp_path / "json")
     line = command("run", "models/tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--iterations", 2, *places)
 
@@ -547,36 +480,14 @@ def test_progress(environment: dict[str, str], bar: bool, colours: bool, tmp_pat
     report = text.index("models/tiny.onnx (")
     assert ("preparing cpu-tensors (cpu)" in text[:report]) is bar
     assert (re.search(r"\d:\d\d:\d\d left", text[:report]) is not None) is bar
-    assert (ESCAPE.search(text) is not None) is colours
     assert ("\x1b" in text) is bar
 
 
-# A reader that has gone
-
-
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["gate", REPORT, "--min-speedup", "device-resident=99"], REGRESSION),
-        (["compare", REPORT, REPORT, "--markdown", "-"], DONE),
-    ],
-    ids=["gate", "compare"],
-)
-def test_a_report_that_nobody_reads_changes_no_exit_code(arguments: list[object], code: int) -> None:
+def test_a_report_that_nobody_reads_changes_no_exit_code() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(command(*arguments), cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False)
+    line = command("gate", REPORT, "--min-speedup", "device-resident=99")
+    done = subprocess.run(line, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (code, b"")
-
-
-@pytest.mark.parametrize("width", [60, 80])
-def test_a_shell_reads_a_command_of_several_lines_as_it_was(width: int) -> None:
-    """With quotes too: no line ends within them."""
-    text = "ortbench loop m.onnx --feedback 'present.*=past key.*' --fill a=1 --dim 'b=c + d'"
-    lines = screen(lambda: Screen().command(text, label="  Next: "), width=width)
-    assert all(cell_len(line) <= width for line in lines)
-    assert len(lines) > 1
-    read = "\n".join([lines[0].removeprefix("  Next: "), *lines[1:]])
-    assert shlex.split(read.replace(" \\\n", " ")) == shlex.split(text)
+    assert (done.returncode, done.stderr) == (REGRESSION, b"")
