@@ -12,35 +12,21 @@ import pytest
 
 from ortbench.cli import commands
 from ortbench.core.eps import installed_eps
-from ortbench.model.modes import LOOP_MODES, MODES
-from tests.conftest import ROOT, Ran, lacking, ortbench, ortbench_here
+from tests.conftest import ROOT, lacking, ortbench_here
 from tests.test_architecture import loaded_after
 
-pytestmark = pytest.mark.process
 
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the command `ortbench` of this interpreter, to be put into the path."""
-    folder = tmp_path_factory.mktemp("bin")
-    file = folder / "ortbench"
-    file.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ortbench "$@"\n')
-    file.chmod(0o755)
-    return folder
-
-
-def with_path(program: Path, **more: str) -> dict[str, str]:
-    return {**os.environ, "PATH": f"{program}{os.pathsep}{os.environ['PATH']}", **more}
-
-
-def shell(script: str, program: Path, home: Path, name: str = "bash", *options: str) -> list[str]:
-    """What a shell prints, line by line."""
+def shell(script: str, home: Path, name: str = "bash", *options: str) -> list[str]:
+    """What a shell prints, line by line, that has the command `ortbench` of this interpreter."""
     if shutil.which(name) is None:
         lacking(f"{name} is not installed")
-    done = subprocess.run(
-        [name, *options, "-c", script],
-        cwd=ROOT, env=with_path(program, HOME=str(home)), capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+    program = home / "bin" / "ortbench"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ortbench "$@"\n')
+    program.chmod(0o755)
+    env = {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(home)}
+    line = [name, *options, "-c", script]
+    done = subprocess.run(line, cwd=ROOT, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -54,88 +40,75 @@ ask() {
     echo "${COMPREPLY[*]}"
 }
 """
+EPS = ["auto", *installed_eps(), "prefer-gpu", "prefer-npu", "prefer-cpu", "max-performance", "max-efficiency",
+       "min-overall-power"]  # fmt: skip
+ANSWERS = {
+    "ask ortbench ''": " ".join(name for name in commands() if " " not in name),
+    "ask ortbench run m.onnx --cpu": "--cpu-mem-arena",
+    "ask ortbench m.onnx --cpu": "--cpu-mem-arena",
+    "ask ortbench run m.onnx --ep ''": " ".join(EPS),
+    "ask ortbench run m.onnx --ep = c": " ".join(ep for ep in EPS if ep.startswith("c")),
+    "ask ortbench loop --mode cpu-tensors --mode s": "shared",
+    "ask ortbench code m.onnx --mode pipe": "pipelined",
+    "ask ortbench load m.onnx --mode p": "",  # a load has no such mode
+    "ask ortbench load m.onnx --sessions ''": "shared own process",
+    "ask ortbench run m.onnx --device 0 --device 0 --opt-level b": "basic",
+    "ask ortbench run models/ti": "",  # of files, which bash then completes by itself: -o default
+    "complete -p ortbench": "complete -o default -F _ortbench_completion ortbench",
+}
 
 
 @pytest.mark.wide
-def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_path: Path) -> None:
-    lines = [
-        "ask ortbench ''",
-        "ask ortbench run m.onnx --cpu",
-        "ask ortbench m.onnx --cpu",
-        "ask ortbench run m.onnx --ep ''",
-        "ask ortbench run m.onnx --ep = c",
-        "ask ortbench loop --mode cpu-tensors --mode s",
-        "ask ortbench code m.onnx --mode pipe",
-        "ask ortbench load m.onnx --mode p",
-        "ask ortbench load m.onnx --sessions ''",
-        "ask ortbench run m.onnx --device 0 --device 0 --opt-level b",
-        "ask ortbench run models/ti",
-        "complete -p ortbench",
-    ]
-    found = shell(ASK + "\n".join(lines), program, tmp_path)
-    eps = ["auto", *installed_eps(), "prefer-gpu", "prefer-npu", "prefer-cpu", "max-performance", "max-efficiency",
-           "min-overall-power"]  # fmt: skip
-    assert found == [
-        " ".join(name for name in commands() if " " not in name),
-        "--cpu-mem-arena",
-        "--cpu-mem-arena",
-        " ".join(eps),
-        " ".join(ep for ep in eps if ep.startswith("c")),
-        "shared",
-        "pipelined",
-        "",  # a load has no such mode
-        "shared own process",
-        "basic",
-        "",  # of files, which bash then completes by itself: -o default
-        "complete -o default -F _ortbench_completion ortbench",
-    ]
-    assert {"cpu", "cuda"} <= {*eps} or not sys.platform.startswith("linux")
-    assert "shared" in LOOP_MODES
-    assert "pipelined" in MODES
+def test_bash_completes_commands_options_eps_modes_and_files(tmp_path: Path) -> None:
+    assert dict(zip(ANSWERS, shell(ASK + "\n".join(ANSWERS), tmp_path), strict=True)) == ANSWERS
 
 
 @pytest.mark.wide
-def test_what_is_installed_for_bash_begins_with_the_next_one(program: Path, tmp_path: Path) -> None:
+def test_what_is_installed_for_bash_begins_with_the_next_one(tmp_path: Path) -> None:
     place = tmp_path / ".bash_completions" / "ortbench.sh"
-    said = f"Completion for bash is in {place}; it begins with the next bash that is started."
+    line = f"Completion for bash is in {place}; it begins with the next bash that is started."
     # A shell that ends with a command runs it in its own place.
-    assert shell("ortbench --install-completion; true", program, tmp_path) == [said]
+    assert shell("ortbench --install-completion; true", tmp_path) == [line]
     assert f"source '{place}'" in (tmp_path / ".bashrc").read_text().splitlines()
-    told = shell("complete -p ortbench", program, tmp_path, "bash", "--rcfile", str(tmp_path / ".bashrc"), "-i")
-    assert told == ["complete -o default -F _ortbench_completion ortbench"]
+    asked = shell("complete -p ortbench", tmp_path, "bash", "--rcfile", str(tmp_path / ".bashrc"), "-i")
+    assert asked == ["complete -o default -F _ortbench_completion ortbench"]
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("name", ["zsh", "fish"])
-def test_zsh_and_fish_take_the_script(name: str, program: Path, tmp_path: Path) -> None:
-    asked = {
-        "zsh": 'autoload -Uz compinit; compinit -u; eval "$(ortbench --show-completion)"; whence _ortbench_completion',
-        "fish": 'ortbench --show-completion | source; complete --do-complete "ortbench ru"',
-    }
-    (line,) = shell(asked[name], program, tmp_path, name)
-    assert line.startswith({"zsh": "_ortbench_completion", "fish": "run"}[name])
+@pytest.mark.parametrize(
+    ("name", "script", "answer"),
+    [
+        ("zsh", 'autoload -Uz compinit; compinit -u; eval "$(ortbench --show-completion)"; whence _ortbench_completion',
+         "_ortbench_completion"),
+        ("fish", 'ortbench --show-completion | source; complete --do-complete "ortbench ru"', "run"),
+    ],
+)  # fmt: skip
+def test_zsh_and_fish_take_the_script(name: str, script: str, answer: str, tmp_path: Path) -> None:
+    (line,) = shell(script, tmp_path, name)
+    assert line.startswith(answer)
 
 
-def test_zsh_and_fish_are_answered_with_what_a_word_means() -> None:
+@pytest.mark.parametrize(
+    ("shell", "line", "answer"),
+    [
+        ("zsh", "run m.onnx --mode device-r", '_arguments \'*: :(("device-resident"\n"device-resident-async"))\'\n'),
+        ("zsh", "models/", "_files\n"),
+        ("zsh", "gate --baseline-set int", '"intra-op-threads="\n"inter-op-threads="'),
+        ("fish", "ga", "gate\tCheck a model or a stored result in CI:...\n"),
+        ("fish", "m.onnx --no-cpu-f", "--no-cpu-fallback\tFail if nodes fall back to the CPU."),
+        ("fish", "suite merge --jun", "--junit\t"),
+        ("fish", "suit", "suite\t"),
+    ],
+)
+def test_zsh_and_fish_are_answered_with_what_a_word_means(shell: str, line: str, answer: str) -> None:
     """Their scripts ask so, by Typer's own protocol."""
-    modes = ortbench(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench run m.onnx --mode device-r")
-    assert modes.out == '_arguments \'*: :(("device-resident"\n"device-resident-async"))\'\n'
-    files = ortbench(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench models/")
-    assert files.out == "_files\n"
-    commands = fish("ortbench ga")
-    assert commands.out == "gate\tCheck a model or a stored result in CI:...\n"
-    options = fish("ortbench m.onnx --no-cpu-f")
-    assert options.out.startswith("--no-cpu-fallback\tFail if nodes fall back to the CPU.")
-    assert fish("ortbench suite merge --jun").out.startswith("--junit\t")
-    assert "suite merge" not in fish("ortbench suit").out
-    baselines = ortbench(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench gate --baseline-set int")
-    assert '"intra-op-threads="\n"inter-op-threads="' in baselines.out
-
-
-def fish(line: str) -> Ran:
-    return ortbench(
-        _ORTBENCH_COMPLETE="complete_fish", _TYPER_COMPLETE_FISH_ACTION="get-args", _TYPER_COMPLETE_ARGS=line
+    ran = ortbench_here(
+        _ORTBENCH_COMPLETE=f"complete_{shell}",
+        _TYPER_COMPLETE_ARGS=f"ortbench {line}",
+        _TYPER_COMPLETE_FISH_ACTION="get-args",
     )
+    assert answer in ran.out
+    assert "suite merge" not in ran.out  # two words are no command to complete
 
 
 def test_a_shell_that_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,18 +122,14 @@ def test_a_shell_that_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch) -> N
 def test_eps_are_found_by_the_names_of_files(tmp_path: Path) -> None:
     (tmp_path / "onnxruntime" / "capi").mkdir(parents=True)
     (tmp_path / "onnxruntime" / "capi" / "libonnxruntime_providers_cuda.so").touch()
-    for name in (
-        "onnxruntime_ep_webgpu",
-        "onnxruntime_ep_webgpu-0.4.0.dist-info",
-        "onnxruntime_qnn",
-        "onnxruntime_own",
-    ):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("def get_library_path(): ...\n")
+    for name in ("ep_webgpu", "ep_webgpu-0.4.0.dist-info", "qnn", "own"):
+        (tmp_path / f"onnxruntime_{name}").mkdir()
+        (tmp_path / f"onnxruntime_{name}" / "__init__.py").write_text("def get_library_path(): ...\n")
     assert installed_eps((str(tmp_path),)) == ["cpu", "cuda", "webgpu", "onnxruntime-own", "qnn"]
     assert installed_eps((str(tmp_path / "nowhere"),)) == ["cpu"]
 
 
+@pytest.mark.process
 def test_no_tab_waits_for_onnxruntime_or_for_commands_that_were_not_typed() -> None:
     heavy = {"onnxruntime", "onnx", "pandas", "numpy", "rich.table", "ortbench.features.suite.cli"}
     asked = (
