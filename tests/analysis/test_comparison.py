@@ -14,6 +14,8 @@ from ortbench.analysis.comparison import (
     BETWEEN_RUNS,
     CANNOT_TELL,
     FASTER,
+    LESS,
+    MORE,
     SAME,
     SLOWER,
     RatioEstimate,
@@ -21,25 +23,26 @@ from ortbench.analysis.comparison import (
     rows,
     word,
 )
+from ortbench.analysis.intervals import PAIRS, PARTS, blocks, by_round, fewest, ratio_of_medians, timed_phase
+from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.series import STATISTICS, Selection
 from ortbench.core.stats import FEWEST
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
-from ortbench.facts.comparison import bests
-from ortbench.features.gate.gates import (
-    BASELINE,
-    CANDIDATE,
-    SequentialTests,
-    add_cases,
-    regression_tests,
-)
+from ortbench.facts.comparison import bests, lacking_facts
+from ortbench.facts.findings import findings_of
+from ortbench.features.gate.gates import ALPHA, BASELINE, CANDIDATE, SequentialTests, add_cases, regression_tests
 from ortbench.features.gate.gates.baseline import check_stored
+from ortbench.features.gate.plan import Limits
 from ortbench.features.tune.analysis import Elimination
+from ortbench.measure.schedule import MIN_ROUNDS
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import LATENCY
-from ortbench.model.result import Result
+from ortbench.model.result import Case, Result
+from ortbench.model.schema import Stopped
+from tests.analysis.test_load_points import cpu_point
 from tests.expect import there
-from tests.gate.test_metrics import limits
 from tests.results import (
+    MS,
     STAYING,
     US,
     chain,
@@ -52,6 +55,7 @@ from tests.results import (
     loop_result,
     measured,
     noise_of,
+    ok_case,
     paced,
     result_of,
     series_of,
@@ -63,6 +67,10 @@ from tests.results import (
 
 CPU = "cpu-tensors"
 T_OF_7 = 2.3646  # Student's t at 97.5 % with seven degrees of freedom
+
+
+def limits(*metrics: str, most: float = 0.05) -> Limits:
+    return Limits(most, tuple(map(parse_metric, metrics)))
 
 
 def of(medians: Sequence[int], run_id: str | None = None) -> Result:
@@ -86,9 +94,7 @@ class Apart(NamedTuple):
     ratio: float
     word: str  # within 5 %
     gate: str  # with at most 5 % more
-    parts: tuple[Sequence[int], Sequence[int]] | None = (
-        None  # medians of the eight parts of either; None without an interval
-    )
+    parts: tuple[Sequence[int], Sequence[int]] | None = None  # medians of eight parts; None without an interval
 
 
 APART = (
@@ -96,9 +102,8 @@ APART = (
     Apart(QUIET, [1010] * 8, 1.01, SAME, PASSED, (QUIET, [1010] * 8)),
     Apart(QUIET, [500] * 8, 0.5, FASTER, PASSED, (QUIET, [500] * 8)),
     Apart(NOISY, [500, 700] * 4, 600 / 1150, FASTER, PASSED, (NOISY, [500, 700] * 4)),
-    Apart(
-        QUIET, [1040] * 8, 1.04, CANNOT_TELL, UNCLEAR, (QUIET, [1040] * 8)
-    ),  # within 3 % of the limit, by which runs differ
+    # Within 3 % of the limit, by which runs differ.
+    Apart(QUIET, [1040] * 8, 1.04, CANNOT_TELL, UNCLEAR, (QUIET, [1040] * 8)),
     Apart(QUIET, [1060] * 8, 1.06, CANNOT_TELL, UNCLEAR, (QUIET, [1060] * 8)),
     Apart(NOISY, NOISY, 1, CANNOT_TELL, UNCLEAR, (NOISY, NOISY)),
     Apart(NOISY, [1100] * 8, 1100 / 1150, CANNOT_TELL, UNCLEAR, (NOISY, [1100] * 8)),
@@ -152,9 +157,8 @@ IN_TURNS = (
     InTurns([100_000] * 12, [99_000, 101_000] * 6, 1, (0.99, 1.01), SAME, PASSED, None),
     InTurns([100_000] * 12, [80_000, 90_000, 100_000] * 4, 0.9, (0.8, 1), CANNOT_TELL, PASSED, None),
     InTurns([100_000] * 12, [100_000, 120_000, 110_000] * 4, 1.1, (1, 1.2), CANNOT_TELL, UNCLEAR, None),
-    InTurns(
-        [100_000] * FEWEST, [200_000] * FEWEST, 2, (2, 2), SLOWER, UNCLEAR, 0
-    ),  # which a verdict takes more rounds for
+    # A verdict takes more rounds.
+    InTurns([100_000] * FEWEST, [200_000] * FEWEST, 2, (2, 2), SLOWER, UNCLEAR, 0),
     InTurns([100_000] * (FEWEST - 1), [200_000] * (FEWEST - 1), 2, None, CANNOT_TELL, UNCLEAR, None),
     # Each inference takes ten times as long or more, which needs no interval.
     InTurns([100_000] * 3, [1_000_000] * 3, 10, None, SLOWER, UNCLEAR, 0),
@@ -195,23 +199,22 @@ def test_pairs_that_are_not_all() -> None:
     assert there(change(of([0] * 8), of([4] * 8))).ratio == 4
 
 
+TENS = [70, 10, 100, 40, 20, 90, 30, 80, 50, 60]
+
+
 @pytest.mark.parametrize(
     ("statistic", "value", "gate"),
-    [("median", 55.0, PASSED), ("mean", 55.0, FAILED), ("min", 10.0, PASSED), ("max", 100.0, FAILED), ("p90", 91.0, FAILED), ("p95", 95.5, FAILED),
-     ("p99", 99.1, FAILED)],
+    [("median", 55, PASSED), ("mean", 55, FAILED), ("min", 10, PASSED), ("max", 100, FAILED), ("p90", 91, FAILED), ("p95", 95.5, FAILED), ("p99", 99.1, FAILED)],
 )  # fmt: skip
 def test_statistics(statistic: str, value: float, gate: str) -> None:
-    """One slow sample of ten in each block, which is twice as slow in the candidate."""
-    tens = [70, 10, 100, 40, 20, 90, 30, 80, 50, 60]
-    assert STATISTICS[statistic](tens) == pytest.approx(value)
-    base, case = measured(CPU, latency={0: [1000]}), measured(CPU, latency={0: tens})
-    one, other = (series_of(it, f"latency.{statistic}") for it in (base, case))
+    """The gate: one slow sample of ten in each block is twice as slow in the candidate."""
+    assert STATISTICS[statistic](TENS) == pytest.approx(value)
+    one, other = (series_of(measured(CPU, latency={0: it}), f"latency.{statistic}") for it in ([1000], TENS))
     assert there(compare_series(one, other)).ratio == pytest.approx(value / 1000, abs=1e-3)  # in whole nanoseconds
     slow, earlier = (
         result_of(measured(CPU, latency={it: [1000] * 9 + [ns] for it in range(8)})) for ns in (4000, 2000)
     )
-    (check,) = check_stored(slow, earlier, limits(statistic))
-    assert check.verdict == gate
+    assert [it.verdict for it in check_stored(slow, earlier, limits(statistic))] == [gate]
 
 
 def slower_step(factor: float) -> Result:
@@ -219,34 +222,24 @@ def slower_step(factor: float) -> Result:
     return loop_result(loop_case("shared", [1_000_000] * 3 + [round(4_000_000 * factor)], rounds=24))
 
 
-def of_phases(factor: float) -> Result:
+def slower_loop(factor: float) -> Result:
+    return loop_result(level(CPU, factor))
+
+
+def slower_phases(factor: float) -> Result:
     ns = round(10_000_000 * factor)
     phases = {it: steady([ns] * 24) for it in ("latency", "h2d", "enqueue", "cpu_time")}
     return result_of(weighed(measured("device-tensors", **phases), ns, 10))
 
 
-# Of each kind: a result whose figures are so many times as bad, a metric, and the names of what a stored gate checks.
-KINDS: list[tuple[Callable[[float], Result], str, list[str]]] = [
-    (of_phases, "latency", ["device-tensors latency median"]),
-    (of_phases, "h2d", ["device-tensors h2d median"]),
-    (of_phases, "enqueue", ["device-tensors enqueue median"]),
-    (of_phases, "cpu_time", ["device-tensors cpu_time mean"]),
-    (of_phases, "throughput", ["device-tensors throughput"]),
-    (of_phases, "device_memory", ["device-tensors device_memory"]),
-    (lambda factor: loop_result(level(CPU, factor)), "latency", [f"{CPU} loop median"]),
-    (lambda factor: loop_result(level(CPU, factor)), "step", [f"{CPU} step median"]),
-    (slower_step, "shared.loop.median", ["shared loop median"]),
-    (slower_step, "step.p95", ["shared step p95"]),
-    (slower_step, "step.max", ["shared step max"]),
-    (lambda factor: chain(STAYING, resident_ms=(factor, 5 * factor), rounds=24), "device-resident", ["device-resident chain median"]),
-    (lambda factor: chain(STAYING, resident_ms=(factor, 5), rounds=24), "device-resident.stage.text", ["device-resident stage.text median"]),
-    (lambda factor: chain(STAYING, resident_ms=(1, 5 * factor), rounds=24), "device-resident.stage.image.p95", ["device-resident stage.image p95"]),
-    (serving, "throughput@concurrency=2", [f"{it} throughput concurrency=2" for it in (CPU, "device-tensors")]),
-    (serving, f"{CPU}.latency.p99@concurrency=2", [f"{CPU} latency p99 concurrency=2"]),
-    (paced, "latency.p99@rate=30", ["device-tensors latency p99 rate=30"]),
-    (lambda factor: slower_sweep(factor), f"{CPU}.median@batch=4", [f"{CPU} latency median batch=4"]),
-    (lambda factor: slower_sweep(factor), f"{CPU}.item_throughput@best", [f"best: {CPU} item_throughput"]),
-]  # fmt: skip
+def slower_chain(*stages: int) -> Callable[[float], Result]:
+    """Of two stages those with these numbers are slower."""
+
+    def make(factor: float) -> Result:
+        text, image = (ms * (factor if at in stages else 1) for at, ms in enumerate((1, 5)))
+        return chain(STAYING, resident_ms=(text, image), rounds=24)
+
+    return make
 
 
 def slower_sweep(factor: float) -> Result:
@@ -255,20 +248,48 @@ def slower_sweep(factor: float) -> Result:
     return made
 
 
+def more_cpu(factor: float) -> Result:
+    return load_result(cpu_point([round(24 * MS * factor)] * 8))
+
+
+# Of each kind: a result whose figures are so many times as bad, a metric, and the names of what a stored gate checks.
+KINDS: list[tuple[Callable[[float], Result], str, list[str]]] = [
+    (slower_phases, "latency", ["device-tensors latency median"]),
+    (slower_phases, "h2d", ["device-tensors h2d median"]),
+    (slower_phases, "enqueue", ["device-tensors enqueue median"]),
+    (slower_phases, "cpu_time", ["device-tensors cpu_time mean"]),
+    (slower_phases, "throughput", ["device-tensors throughput"]),
+    (slower_phases, "device_memory", ["device-tensors device_memory"]),
+    (slower_loop, "latency", [f"{CPU} loop median"]),
+    (slower_loop, "step", [f"{CPU} step median"]),
+    (slower_step, "shared.loop.median", ["shared loop median"]),
+    (slower_step, "step.p95", ["shared step p95"]),
+    (slower_step, "step.max", ["shared step max"]),
+    (slower_chain(0, 1), "device-resident", ["device-resident chain median"]),
+    (slower_chain(0), "device-resident.stage.text", ["device-resident stage.text median"]),
+    (slower_chain(1), "device-resident.stage.image.p95", ["device-resident stage.image p95"]),
+    (serving, "throughput@concurrency=2", [f"{it} throughput concurrency=2" for it in (CPU, "device-tensors")]),
+    (serving, f"{CPU}.latency.p99@concurrency=2", [f"{CPU} latency p99 concurrency=2"]),
+    (paced, "latency.p99@rate=30", ["device-tensors latency p99 rate=30"]),
+    (more_cpu, "cpu_time", [f"{CPU} cpu_time mean rate=6"]),
+    (more_cpu, "cpu_cores", [f"{CPU} cpu_cores rate=6"]),
+    (slower_sweep, f"{CPU}.median@batch=4", [f"{CPU} latency median batch=4"]),
+    (slower_sweep, f"{CPU}.item_throughput@best", [f"best: {CPU} item_throughput"]),
+]
+
+
 @pytest.mark.parametrize(("make", "metric", "names"), KINDS, ids=[f"{metric}-{names[0]}" for _, metric, names in KINDS])
 def test_each_kind_has_series_of_the_same_comparison(
     make: Callable[[float], Result], metric: str, names: list[str]
 ) -> None:
-    for factor, verdict, said in (
-        (1.0, PASSED, {SAME}),
-        (0.5, PASSED, {FASTER, "less"}),
-        (2.0, FAILED, {SLOWER, "more"}),
-    ):
-        found = check_stored(make(factor), make(1.0), limits(metric, most=0.1))
+    base = make(1.0)
+    for factor, verdict, words in ((1.0, PASSED, {SAME}), (0.5, PASSED, {FASTER, LESS}), (2.0, FAILED, {SLOWER, MORE})):
+        other = make(factor)
+        found = check_stored(other, base, limits(metric, most=0.1))
         assert [(it.name, it.verdict) for it in found] == [(name, verdict) for name in names]
         if "@best" not in metric:
-            shown = rows([make(1.0), make(factor)], Selection(metrics=(parse_metric(metric),)))
-            assert {word(there(it.since_first[1]), 0.1, it.is_cost) for it in shown} <= said
+            shown = rows([base, other], Selection(metrics=(parse_metric(metric),)))
+            assert {word(there(it.since_first[1]), 0.1, it.is_cost) for it in shown} <= words
             assert [there(it.since_first[1]).ratio for it in shown] == [it.ratio for it in found]
 
 
@@ -277,8 +298,8 @@ def test_rates_are_compared_by_the_latency_that_they_follow_from() -> None:
     for run_id, wider in ((None, 1.03), ("1", 1.0)):
         sides = [of([ns] * 9, run_id) for ns in (1000, 3000)]
         for result, items in zip(sides, (4, 8), strict=True):
-            for case in result.cases:
-                case.set_metric("item_throughput", items * 1e9 / (case.median("latency") or 1))
+            (case,) = result.cases
+            case.set_metric("item_throughput", items * 1e9 / (case.median("latency") or 1))
         found = there(change(sides[0], sides[1], "item_throughput"))
         assert (found.base, found.value) == pytest.approx((4e6, 8e6 / 3))
         assert found.paired is (run_id is not None)
@@ -318,3 +339,111 @@ def test_quiet_rounds_of_a_busy_machine_tell_of_latencies_alone() -> None:
     one, other = results
     assert word(there(change(one, other)), 0.02) == SLOWER
     assert word(there(change(one, other, "h2d")), 0.02) == CANNOT_TELL
+
+
+def test_costs_of_a_load_are_compared_by_processes_of_one_run() -> None:
+    spins = [24 * MS, 25 * MS, 23 * MS, 26 * MS, 24 * MS]
+    old, new = (load_result(cpu_point(each, 5), run_id="run") for each in (spins, [ns // 40 for ns in spins]))
+    for pair, wanted in (([old, new], LESS), ([new, old], MORE), ([old, old], SAME)):
+        (row,) = (it for it in rows(pair, Selection(metrics=(parse_metric("cpu_cores"),))) if it.is_cost)
+        assert word(there(row.since_first[1]), 0.02, row.is_cost) == wanted
+
+
+def test_sizes_are_compared_exactly() -> None:
+    one, other = (
+        result_of(weighed(measured(CPU, latency=steady([1])), *sizes))
+        for sizes in ((100 * MS, 10 * MS), (50 * MS, None))
+    )
+    assert [(it.key.metric.key, it.values, it.since_first[1]) for it in rows([one, other]) if it.is_cost] == [
+        ("device_memory", (100 * MS, 50 * MS), RatioEstimate(100 * MS, 50 * MS, 0.5, 0.5, 0.5, exact=True)),
+        ("host_memory", (10 * MS, None), None),
+    ]
+
+
+def drawing(joules: float, half: float, how: str) -> Result:
+    made = ok_case("device-tensors")
+    made.set_metric("energy", joules, (joules - half, joules + half))
+    made.own["energy"] = {"how": how, "of": "GPU 0"}
+    return result_of(made)
+
+
+def test_energy_is_compared_by_its_intervals() -> None:
+    one = drawing(1.0, 0.01, "counter")
+    for other, ratio, ends in (
+        (drawing(2.0, 0.01, "counter"), 2.0, pytest.approx((1.937810, 2.064243))),
+        (drawing(1.0, 1.5, "counter"), 1.0, None),  # not above 0 for certain
+        (drawing(2.0, 0.01, "power"), 2.0, None),  # read in another way
+    ):
+        found = there(change(one, other, "energy"))
+        assert (found.ratio, found.ends) == (ratio, ends)
+
+
+# Blocks of the same round
+
+
+UNEVEN = {0: [5, 1, 3], 2: [8, 2], 7: [9]}
+
+
+def test_blocks_are_cut_from_the_samples_of_their_phase() -> None:
+    case = measured("device-tensors", latency=UNEVEN, h2d={4: [6, 6]}, inference=steady([4, 5]))
+    assert (blocks(case, "h2d"), blocks(case, "latency")) == ([(4, [6, 6])], list(UNEVEN.items()))
+    assert (by_round(case, "latency"), by_round(case, "inference")) == (UNEVEN, steady([4, 5]))
+    assert (blocks(case, "d2h"), by_round(Case(CPU), LATENCY)) == ([], {})
+    del case.samples["latency"]
+    case.block_medians = {"latency": [3, 5, 9]}
+    assert by_round(case, "latency") == {0: [3], 2: [5], 7: [9]}
+    for mode in ("device-resident", "host-accessible"):  # inference is all there is to them
+        assert by_round(measured(mode, latency=UNEVEN), "inference") == UNEVEN
+        assert [timed_phase(mode, it) for it in ("inference", "h2d")] == ["latency", "h2d"]
+    assert timed_phase(CPU, "inference") == "inference"
+
+
+def test_a_ratio_is_that_of_the_medians_beside_it() -> None:
+    """Pairs say twice as long, in nine of ten rounds; the medians of all samples do not, and they are what a table prints."""
+    over = measured(CPU, latency={it: [20 + it, 20 + it, 300] for it in range(10)})
+    under = measured("device-tensors", latency={it: [10, 30, 31] for it in range(10)})
+    found = there(ratio_of_medians((over, "latency"), (under, "latency")))
+    low, high = there(found.ci95)
+    assert low <= found.ratio == there(over.median("latency")) / there(under.median("latency")) < 1
+    assert found.ratio <= high
+    apart = measured("device-tensors", latency=steady([10] * 10, first=10))
+    assert ratio_of_medians((over, "latency"), (apart, "latency")) is None  # no round in common
+    # One goes on in more processes: by the rounds of both, and by the medians as they are printed.
+    over, under = (measured(CPU, latency=steady(it)) for it in ([1000, 1010, 990, 2000, 2000], [500, 505, 495]))
+    over.processes, under.processes = [0, 1, 2, 3, 4], [0, 1, 2]
+    found = there(ratio_of_medians((over, "latency"), (under, "latency")))
+    low, high = there(found.ci95)
+    assert low <= 2.0 < found.ratio == pytest.approx(1010 / 500)
+    assert found.ratio <= high
+
+
+# Too few blocks
+
+
+def ended(rounds: int, stopped: Stopped, step_s: int = 0, run_id: str | None = None) -> Result:
+    """A result with two modes whose blocks alternate, one each so many seconds."""
+    cases = [measured(mode, latency=steady([MS] * rounds)) for mode in (CPU, "device-tensors")]
+    for number, case in enumerate(cases):
+        for block in case.blocks["latency"]:
+            block[2] = (2 * block[0] + number) * step_s * 1_000_000_000
+    return replace(result_of(*cases, run_id=run_id), stopped=stopped, command=["ortbench", "run", "m.onnx"])
+
+
+TIMED: Stopped = {"reason": "duration", "value": 5, "per": "mode"}
+
+
+def test_what_gives_enough_blocks() -> None:
+    assert (fewest(ALPHA), max(PARTS, PAIRS)) == (PAIRS, MIN_ROUNDS)
+    for result, wanted, told in (
+        (ended(1, {"reason": "precision", "value": 0.01}), PARTS, "ortbench run m.onnx --precision 0"),
+        (ended(1, {"reason": "iterations", "value": 5, "per": "mode"}), PARTS, "ortbench run m.onnx"),
+        # Seven steps and three samples, for four rounds of two modes: 0.9 s for each.
+        (ended(4, TIMED, 1), 8, "ortbench run m.onnx --duration 9s"),
+        (ended(4, TIMED, 1), 9, "ortbench run m.onnx --duration 10s"),
+        (ended(3, TIMED), 8, "ortbench run m.onnx --duration 1s"),
+    ):
+        assert more_rounds(result, wanted) == told
+    sides = [ended(4, TIMED, 1, "one") for _ in "ab"]  # half of the time was the other's; it is said once
+    for count, several in ((4, ["ortbench run m.onnx --duration 5s"]), (3, ["ortbench run m.onnx --duration 5s", ""])):
+        sides[1].cases[0] = measured(CPU, latency=steady([MS] * count))
+        assert [it.next for it in findings_of([*lacking_facts(sides, "ab", rows(sides))])] == several

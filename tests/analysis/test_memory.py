@@ -1,16 +1,15 @@
-"""What modes take of memory: what is made of a profile's events, which figure counts, and how figures differ."""
+"""What modes take of memory: what is made of a profile's events, and which figure counts."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ortbench.analysis.comparison import RatioEstimate, rows
+import pytest
+
 from ortbench.analysis.resource_usage import computes_on_host, figure, why_unknown
 from ortbench.core.eps import CPU_EP
 from ortbench.features.memory.analysis import arenas, device_total, heaviest
-from tests.results import EP, measured, result_of, steady, weighed
-
-MB = 1_000_000
+from tests.results import EP, measured, steady, weighed
 
 
 def event(name: str, ep: str = EP, **args: int) -> tuple[str, dict[str, Any]]:
@@ -18,12 +17,9 @@ def event(name: str, ep: str = EP, **args: int) -> tuple[str, dict[str, Any]]:
     return name, {"provider": ep, "op_name": "Conv", "node_index": "0", **{key: str(n) for key, n in args.items()}}
 
 
-FIRST = event(
-    "a", mem_arena_held=1000, mem_in_use_peak=600, mem_in_use_delta=512, mem_requested_in_use_delta=500, output_size=500
-)
-LATER = event(
-    "a", mem_arena_held=2000, mem_in_use_peak=900, mem_in_use_delta=0, mem_requested_in_use_delta=0, output_size=500
-)
+USED: dict[str, Any] = {"mem_in_use_delta": 512, "mem_requested_in_use_delta": 500, "output_size": 500}
+FIRST = event("a", mem_arena_held=1000, mem_in_use_peak=600, **USED)
+LATER = event("a", mem_arena_held=2000, mem_in_use_peak=900, mem_in_use_delta=0, output_size=500)
 OLD = event("a", output_size=500, parameter_size=7)
 
 
@@ -34,7 +30,6 @@ def test_an_arena_is_what_it_was_at_most_by_ep() -> None:
         {"ep": CPU_EP, "held": 10, "in_use": 5},
     ]
     assert arenas([([OLD], [])]) == []
-    assert arenas([([OLD], [FIRST])]) == [{"ep": EP, "held": 0, "in_use": 0}]
     assert arenas([([FIRST], [LATER]), ([FIRST], []), ([], [])]) == [{"ep": EP, "held": 2000, "in_use": 1200}]
 
 
@@ -49,40 +44,35 @@ def test_nodes_are_ordered_by_what_they_allocate_in_the_run_where_that_is_most()
     assert len(heaviest([event(str(n), output_size=n) for n in range(1, 30)])) == 10
 
 
-def test_the_devices_figure_is_the_best_that_is_known() -> None:
-    cases: list[tuple[Any, int | None, str]] = [
-        ((100, [{"ep": EP, "held": 50, "in_use": 20}], 999, "NVML"), 999, "NVML"),
-        ((100, [{"ep": EP, "held": 50, "in_use": 20}], None, "no NVML"), 150, "what ortbench bound and what the EP's arena held"),
-        ((100, [{"ep": EP, "held": 0, "in_use": 20}, {"ep": CPU_EP, "held": 9, "in_use": 9}], None, ""), 120, "what ortbench bound and what the EP's arena held"),
-        ((100, [{"ep": CPU_EP, "held": 9, "in_use": 9}], None, "no NVML"), None, "not known: no NVML, and the EP's allocator neither"),
-    ]  # fmt: skip
-    for arguments, total, how in cases:
-        assert device_total(*arguments) == (total, how)
+HOST = {"ep": CPU_EP, "held": 9, "in_use": 9}
+BOUND = "what ortbench bound and what the EP's arena held"
+
+
+@pytest.mark.parametrize(
+    ("held", "in_use", "nvml", "total", "how"),
+    [
+        (50, 20, 999, 999, "why"),
+        (50, 20, None, 150, BOUND),
+        (0, 20, None, 120, BOUND),
+        (None, 20, None, None, "not known: why, and the EP's allocator neither"),
+    ],
+)
+def test_the_devices_figure_is_the_best_that_is_known(
+    held: int | None, in_use: int, nvml: int | None, total: int | None, how: str
+) -> None:
+    known: list[Any] = [HOST] if held is None else [HOST, {"ep": EP, "held": held, "in_use": in_use}]
+    assert device_total(100, known, nvml, "why") == (total, how)
+
+
+def test_why_a_figure_is_not_known() -> None:
     case = measured("cpu-tensors", latency=steady([1]))
-    assert (figure(case, "device"), why_unknown(case, "device")) == (
-        None,
-        "was not measured (--measure-memory)",
-    )
+    assert (figure(case, "device"), why_unknown(case, "device")) == (None, "was not measured (--measure-memory)")
     weighed(case, failed="out of memory")
     assert (figure(case, "host"), why_unknown(case, "host")) == (None, "could not be measured: out of memory")
     assert not computes_on_host(case)
     weighed(case, device=None, host=None)
-    assert (figure(case, "device"), figure(case, "host")) == (None, None)
-    assert (why_unknown(case, "device"), why_unknown(case, "host")) == (
+    assert [why_unknown(case, it) for it in ("device", "host")] == [
         "the EP computes in host memory",
         "the system does not tell",
-    )
+    ]
     assert computes_on_host(case)
-
-
-def test_figures_of_two_results_are_compared_exactly() -> None:
-    one = result_of(
-        weighed(measured("cpu-tensors", latency=steady([1])), 100 * MB, 10 * MB),
-        measured("device-tensors", latency=steady([1])),
-    )
-    other = result_of(weighed(measured("cpu-tensors", latency=steady([1])), 50 * MB, None))
-    found = [it for it in rows([one, other]) if it.is_cost]
-    assert [(it.key.mode, it.key.metric.key, it.values, it.since_first) for it in found] == [
-        ("cpu-tensors", "device_memory", (100 * MB, 50 * MB), (None, RatioEstimate(100 * MB, 50 * MB, 0.5, 0.5, 0.5, exact=True))),
-        ("cpu-tensors", "host_memory", (10 * MB, None), (None, None)),
-    ]  # fmt: skip
