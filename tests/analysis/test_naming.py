@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ortbench.analysis.naming import by_path, natural, short_names
 from ortbench.model.result import Result
 from tests.results import measured, result_of, steady, tensor
@@ -22,17 +24,13 @@ def named(name: Any, **changed: Any) -> Result:
     return made
 
 
-def of_batch(size: int, **changed: Any) -> Result:
-    x = tensor("x", [size, 3])
-    x["model_shape"] = ["batch", 3]
-    return result_of(model__inputs=[x], **changed)
+def of_batch(size: int) -> Result:
+    return result_of(model__inputs=[{**tensor("x", [size, 3]), "model_shape": ["batch", 3]}])
 
 
-def test_names_that_were_given_and_names_that_a_file_may_have() -> None:
-    assert names(named("before"), named("after", target__intra_op_threads=4)) == ["before", "after"]
-    assert names(named("alone")) == ["alone"]
-    assert names(named("before"), result_of(target__intra_op_threads=2)) == ["before", "intra-op-threads=2"]
-    for name, shown in [
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
         ("a\nb\x1b[31m", "a b\ufffd[31m"),
         ("x" * 5000, "x" * 199 + "…"),
         ("\u202egpj", "\ufffdgpj"),
@@ -40,22 +38,20 @@ def test_names_that_were_given_and_names_that_a_file_may_have() -> None:
         (["a"], "['a']"),
         (" ", "#1"),
         (None, "#1"),
-    ]:
-        assert names(named(name), named("other"))[0] == shown
-    assert names(named("a\u200b"), named("a\u200c"), named("b")) == ["a\ufffd #1", "a\ufffd #2", "b"]
+    ],
+)
+def test_names_that_a_file_may_have(name: Any, shown: str) -> None:
+    assert names(named(name), named("other"))[0] == shown
 
 
-def test_what_differs_names_them() -> None:
-    cases: list[tuple[str, list[Any], list[str]]] = [
-        ("target__intra_op_threads", [1, 8], ["intra-op-threads=1", "intra-op-threads=8"]),
-        (
-            "target__intra_op_threads",
-            [None, 8, 2],
-            ["default", "intra-op-threads=8", "intra-op-threads=2"],
-        ),
+@pytest.mark.parametrize(
+    ("path", "values", "found"),
+    [
+        ("target__intra_op_threads", [None, 8, 2], ["default", "intra-op-threads=8", "intra-op-threads=2"]),
         ("target__opt_level", ["all", "basic"], ["opt-level=all", "opt-level=basic"]),
         ("target__cuda_graph", [True, False], ["cuda-graph", "default"]),
         ("target__ep_options", [{}, {"a": "1", "b": "2"}], ["default", "a=1, b=2"]),
+        ("target__ep_options", [{"path": it + "x" * 100} for it in "ab"], [f"path={it}{'x' * 33}…" for it in "ab"]),
         ("target__ep", ["CPUExecutionProvider", "CUDAExecutionProvider"], ["CPU", "CUDA"]),
         ("target__ep_version", ["1.0", "1.1"], ["Some 1.0", "Some 1.1"]),
         ("target__ep_library", ["a/one.so", "a/two.so"], ["one", "two"]),
@@ -66,45 +62,42 @@ def test_what_differs_names_them() -> None:
         ("model__path", ["a/one.onnx", "a/two.onnx"], ["one", "two"]),
         ("model__path", ["a/model.onnx", "b/model.onnx"], ["a/model", "b/model"]),
         ("model__sha256", ["a" * 64, "b" * 64], ["model aaaaaaa", "model bbbbbbb"]),
+        ("model__inputs", [[tensor("x", [size, 3])] for size in (1, 8)], ["x 1x3", "x 8x3"]),
         ("environment__git_commit", ["a" * 40, "b" * 40], ["commit aaaaaaa", "commit bbbbbbb"]),
-    ]
-    for path, values, found in cases:
-        assert names(*(result_of(**{path: value}) for value in values)) == found
-    assert names(of_batch(1), of_batch(8)) == ["batch=1", "batch=8"]
-    shapes = [result_of(model__inputs=[tensor("x", [size, 3])]) for size in (1, 8)]
-    assert names(*shapes) == ["x 1x3", "x 8x3"]
-    long = names(*(result_of(target__ep_options={"path": letter + "x" * 100}) for letter in "ab"))
-    assert [len(name) for name in long] == [40, 40]
-    assert [name[:6] for name in long] == ["path=a", "path=b"]
-    results = [result_of(measured("pipelined", latency=steady([1]))) for _ in range(2)]
-    for depth, result in enumerate(results, 2):
-        result.cases[0].pipeline = {"depth": depth}  # type: ignore[assignment]
-    assert names(*results) == ["depth=2", "depth=3"]
-
-
-def test_where_nothing_differs_the_file_names_it_if_somebody_has_named_that() -> None:
-    assert names(result_of(), result_of(), paths=["old.json", "new.json"]) == ["old", "new"]
-    assert names(result_of(), result_of(), paths=["a/result.json", "b/result.json"]) == ["a", "b"]
-    assert names(result_of(), result_of()) == ["#1", "#2"]
-    assert names(result_of(), result_of(), result_of(target__intra_op_threads=2)) == [
-        "default #1", "default #2", "intra-op-threads=2",
-    ]  # fmt: skip
+    ],
+)
+def test_what_differs_names_them(path: str, values: list[Any], found: list[str]) -> None:
+    assert names(*(result_of(**{path: value}) for value in values)) == found
 
 
 def test_names_that_several_have_are_told_apart() -> None:
-    """As the EPs of one run have, or the same case of two suites."""
-    eps = [named("before", target__ep=ep) for ep in ("A", "B")]
-    assert names(*eps) == ["A", "B"]
-    assert names(*eps, named("after")) == ["before A", "before B", "after"]
-    assert names(named("a"), named("a"), named("b")) == ["a #1", "a #2", "b"]
+    deep = [result_of(measured("pipelined", latency=steady([1]))) for _ in range(2)]
+    for depth, result in enumerate(deep, 2):
+        result.cases[0].pipeline = {"depth": depth}  # type: ignore[assignment]
+    eps = [named("before", target__ep=ep) for ep in ("A", "B")]  # as one run has
+    for results, found in (
+        (deep, ["depth=2", "depth=3"]),
+        ([of_batch(1), of_batch(8)], ["batch=1", "batch=8"]),
+        (eps, ["A", "B"]),
+        ([*eps, named("after")], ["before A", "before B", "after"]),
+        ([named("before"), result_of(target__intra_op_threads=2)], ["before", "intra-op-threads=2"]),
+        ([named("a"), named("a"), named("b")], ["a #1", "a #2", "b"]),
+        ([named("a\u200b"), named("a\u200c"), named("b")], ["a\ufffd #1", "a\ufffd #2", "b"]),
+        (
+            [result_of(), result_of(), result_of(target__intra_op_threads=2)],
+            ["default #1", "default #2", "intra-op-threads=2"],
+        ),
+    ):
+        assert names(*results) == found
     folders = ["out/a-b/result.json", "out/a-b-2/result.json", "out/c/result.json"]
     assert names(named("a b"), named("a b"), named("c"), paths=folders) == ["a-b", "a-b-2", "c"]
-    case = ["suites/monday/tiny--cpu/result.json", "suites/tuesday/tiny--cpu/result.json"]
-    assert names(named("tiny--cpu"), named("tiny--cpu"), paths=case) == ["monday", "tuesday"]
+    same = ["suites/monday/tiny--cpu/result.json", "suites/tuesday/tiny--cpu/result.json"]
+    assert names(named("tiny--cpu"), named("tiny--cpu"), paths=same) == ["monday", "tuesday"]
+    assert names(result_of(), result_of(), paths=["old.json", "new.json"]) == ["old", "new"]
 
 
 def test_paths_tell_results_apart_and_numbers_sort_as_numbers() -> None:
-    for paths, found in [
+    for paths, found in (
         (["x.json", "runs/y.json"], ["x", "y"]),
         (["a/result.json", "b/result.json"], ["a", "b"]),
         (["a/x.json", "b/x.json"], ["a", "b"]),
@@ -112,20 +105,7 @@ def test_paths_tell_results_apart_and_numbers_sort_as_numbers() -> None:
         (["ort-1.27.json", "ort-1.28.json"], ["ort-1.27", "ort-1.28"]),
         (["ort-1.27/result.json", "ort-1.28/result.json"], ["ort-1.27", "ort-1.28"]),
         (["x.json", "x.json"], ["1 x", "2 x"]),
-    ]:
+    ):
         assert by_path([Path(path) for path in paths]) == found
-    mixed = [
-        "batch=10",
-        "batch=2",
-        "a",
-        "batch=2 intra-op-threads=10",
-        "batch=2 intra-op-threads=9",
-        "10",
-        "9",
-        "²",
-        "m-1.9",
-        "m-1.28",
-    ]
-    assert sorted(mixed, key=natural) == [
-        "9", "10", "a", "batch=2", "batch=2 intra-op-threads=9", "batch=2 intra-op-threads=10", "batch=10", "m-1.9", "m-1.28", "²",
-    ]  # fmt: skip
+    ordered = ["9", "10", "a", "b=2", "b=2 t=9", "b=2 t=10", "b=10", "m-1.9", "m-1.28", "²"]
+    assert sorted(sorted(ordered), key=natural) == ordered
