@@ -1,70 +1,42 @@
-"""Whether two installed ortbench print and write the same, byte for byte.
+"""What commands print and write in virtual time: scenarios, and what each left, byte for byte.
 
-    python -m tests.benchmarks.same BEFORE/bin/python AFTER/bin/python [--only PATTERN]... [--list]
-
-Each scenario is carried out by both, in an empty folder of the same path. What they measure is the reference device in
-virtual time (`tests.virtual`), so that figures too are the same to the nanosecond; commands are forks (`tests.forks`) of a
-process of each environment. Left out is what tells when and where it was: dates, ids, the machine's load, addresses, and
-the environments' own paths. Prints a line a scenario, a diff where they differ; exit code 1 if any does.
+What they measure is the reference device in virtual time (`tests.virtual`), so that figures too are the same to the nanosecond;
+commands are forks (`tests.forks`). Left out is what tells when and where it was: dates, ids, the machine's load, addresses, and the
+environment's own paths. `tests.golden` compares them with committed texts.
 """
 
 from __future__ import annotations
 
-import argparse
 import atexit
-import gzip
-import json
 import os
 import re
 import shlex
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import unified_diff
-from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from tests import refdevice, virtual
+from tests import virtual
 from tests.forks import server
 from tests.virtual import Clock
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TIMEOUT_S = 300.0
-LONGEST_DIFF, LONGEST_LINE = 40, 240
 Seen = dict[str, str]  # what a scenario left: exit codes, streams and files, by name
 
-# `|` is between commands that share a folder, a word with `*` is what it matches there, DEVICE is the reference device, and
-# `K=V` in front of a command its environment.
-TINY, ISLAND, A, B = (
-    "models/tiny.onnx",
-    "models/cpu_island.onnx",
-    "reports/copy_bound-cpu",
-    "reports/copy_bound-refdevice",
-)
+# `|` is between commands that share a folder, a word with `*` is what it matches there, DEVICE is the reference device.
+TINY, A, B = "models/tiny.onnx", "reports/copy_bound-cpu", "reports/copy_bound-refdevice"
 RUN, FEW = f"run {TINY} --ep-library DEVICE", "--iterations 9 --warmup 1"
-CACHE = "--feedback present.*=past_key_values.*"
 SCENARIOS = {
     "run": f"{RUN} --duration 0.02 --html page.html --junit j.xml --action-json a.json --json r.json",
     "run-all": f"run models/multi_output.onnx --ep-library DEVICE {FEW} --mode all --depth 2 --html - --quiet",
-    "run-options": f"{RUN} {FEW} --ep-option compute_us=50 --ep-option honesty=async-wait --dynamic-outputs --json -",
-    "run-inputs": f"{RUN} {FEW} --input models/tiny.inputs.npz --expect models/tiny.expected.npz --seed 3 --intra-op-threads 1",
-    "run-costs": f"{RUN} {FEW} --measure-spin --trace t.json.gz --mode cpu-tensors --mode device-tensors",
-    "run-nodes": f"run {ISLAND} --ep-library DEVICE {FEW} --no-cpu-fallback --trace t.json",
-    "run-precision": f"{RUN} --precision 5% --duration 0.1",
     "run-failing": f"{RUN} {FEW} --ep-option wrong_run=3+:default --junit j.xml --json r.json",
-    "run-crashing": f"{RUN} {FEW} --ep-option abort_run=1+ --html page.html",
     "run-sides": f"{RUN} {FEW} --opt-level basic,all",
-    "run-looks": f"NO_COLOR=1 {RUN} {FEW} | FORCE_COLOR=1 COLUMNS=70 {RUN} {FEW} | GITHUB_STEP_SUMMARY=s.md {RUN} {FEW}",
     "loop": "loop models/recurrent_cell.onnx --ep-library DEVICE --feedback hidden_out=hidden --steps 6 --iterations 8"
     " --input models/recurrent_cell.loop.inputs.npz --expect models/recurrent_cell.loop.npz --html page.html --json -",
-    "loop-shared": f"loop models/decoder_shared.onnx --ep-library DEVICE {CACHE} --fill position_ids=step --mode default --mode shared"
-    " --steps 4 --iterations 5 --trace t.json",
     "chain": "chain chain.toml --iterations 5 --html page.html --json -",
     "load": f"load {TINY} --ep-library DEVICE --concurrency 1 --duration 0.05 --mode device-resident --html page.html --json -",
     "sweep": "sweep models/multi_output.onnx --ep-library DEVICE --dim batch=1,4,16 --iterations 5 --html page.html --json -",
@@ -80,14 +52,6 @@ SCENARIOS = {
     "gate-stored": f"gate {A} --max-cpu-nodes 0 | gate {B} --baseline {A} --force --json gate.json --quiet | gate {B} --max-copy-share"
     f" 20% --min-speedup device-resident=1.5 --require-mode host-accessible --junit g.xml | gate {B} --baseline {B}",
     "compare": f"compare {A} {B} | compare {A} {B} --force --json - | compare {B} {B} --metric latency --markdown - --equivalence-margin 10%",
-    "profile": f"profile {TINY} --ep-library DEVICE --iterations 3 --warmup 1 --attach-only --json -",
-    "devices": "devices --ep-library DEVICE | devices --ep-library DEVICE --json -",
-    "inspect": f"inspect {ISLAND} --ep-library DEVICE | inspect models/transformer_ids.onnx --dim batch=8 --json -",
-    "code": f"code {TINY} --ep-library DEVICE --mode device-tensors | code {TINY} --ep cpu --mode cpu-tensors",
-    "words": "explain | explain device | --version | --help",
-    "bad-input": f"run | run no.onnx | {RUN} --mode no | {RUN} --no-such-option | {RUN} --shape x:3 | {RUN} --precision x"
-    f" | {RUN} --ep-option x=1 | {RUN} --cuda-graph | {RUN} --stream ort | {RUN} --html no/such.html | compare {A}"
-    f" | gate --model {TINY} | suite no.toml | report no.json | load {TINY} --rate x | sweep {TINY} --ep cpu | chain {TINY} | loop {TINY}",
 }  # fmt: skip
 SUITE = """
 [defaults]
@@ -102,22 +66,6 @@ model = "models/multi_output.onnx"
 shapes = [{name = "usual"}, {name = "other"}]
 mode = ["cpu-tensors", "device-resident"]
 """
-# What may be wrong with a stored result.
-ODD: dict[str, Callable[[Any], object]] = {
-    "lost-mode": lambda result: result["cases"].pop(),
-    "failed-mode": lambda result: result["cases"][1].update(status="failed", reason="it broke\x1b[31m\n2nd line ≈"),
-    "wrong-outputs": lambda result: result["cases"][1]["checks"].update(outputs={"verdict": "failed"}),
-    "no-cpu": lambda result: result["cases"].pop(0),
-    "no-cases": lambda result: result.update(cases=[]),
-    "other-model": lambda result: result["model"].update(sha256="0" * 64, path="a/very/long/" * 9 + "model.onnx"),
-    "other-schema": lambda result: result.update(schema_version=99),
-    "no-schema": lambda result: result.pop("schema_version"),
-    "half": lambda result: result.pop("cases"),
-    "no-target": lambda result: result.update(target={}),
-    "warned": lambda result: result["warnings"].append({"code": "c", "message": "<b>warning</b> & \u202e 日本語"}),
-    "interrupted": lambda result: result.update(stopped={"reason": "interrupted"}),
-    "unknown-keys": lambda result: result.update(later={"x": 1}),
-}
 # When and where.
 _WHEN = [
     (re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z| UTC)?"), "TIME"),
@@ -169,26 +117,6 @@ def difference(before: Seen, after: Seen) -> list[str]:
     return lines
 
 
-def scenarios(folder: Path) -> dict[str, str]:
-    """All of them by name, with those of stored results: the repository's, and odd ones.
-
-    Args:
-        folder: for the odd ones.
-    """
-    results = [str(path.parent.relative_to(ROOT)) for path in sorted(ROOT.glob("reports/*h100*/**/result.json"))]
-    for name, change in ODD.items():
-        result = json.loads((ROOT / B / "result.json").read_text(encoding="utf-8"))
-        change(result)
-        results.append(str(folder / f"{name}.json"))
-        Path(results[-1]).write_text(json.dumps(result))
-    stored = {
-        f"stored/{Path(it).stem if it.endswith('.json') else it}": f"report {it} --html page.html | compare {B} {it} --force"
-        f" | gate {it} --max-cpu-nodes 0 --baseline {B} --force --json -"
-        for it in results
-    }
-    return {**SCENARIOS, **stored}
-
-
 class Install:
     """An environment with ortbench in it.
 
@@ -216,15 +144,14 @@ class Install:
         seen: Seen = {}
         for number, command in enumerate(line.replace("DEVICE", self._device).split(" | ")):
             words = list(_matched(shlex.split(command), folder))
-            given = dict(word.split("=", 1) for word in words if re.match("[A-Z_]+=", word))
             environment = {
                 "PATH": os.defpath, "HOME": str(folder / "home"), "MPLCONFIGDIR": str(folder.parent),
-                virtual.VARIABLE: str(clock.path), **given,
+                virtual.VARIABLE: str(clock.path),
             }  # fmt: skip
             clock.restart()
             if number and "run" in words:  # two runs are of two seconds: what is printed of them depends on it
                 time.sleep(1 - time.time() % 1)
-            code, out, err = self._server.run(words[len(given) :], folder, environment, TIMEOUT_S)
+            code, out, err = self._server.run(words, folder, environment, TIMEOUT_S)
             seen |= {f"{number} code": str(code), f"{number} stdout": out.decode(), f"{number} stderr": err.decode()}
         places = (str(self._python.parent.parent), str(folder))
         clean: Seen = {}
@@ -255,50 +182,5 @@ def _matched(words: Sequence[str], folder: Path) -> Iterator[str]:
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.relative_to(folder).parts[0] not in ("models", "home"):
-            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-            text = data.decode("utf-8", "backslashreplace")
-            if path.suffix == ".npz":  # but for the begin of a load, for which another thread waits
-                with np.load(path) as arrays:
-                    text = "\n".join(f"{name}: {arrays[name].tolist()}" for name in arrays if "span" not in name)
+            text = path.read_bytes().decode("utf-8", "backslashreplace")
             yield f"{path.relative_to(folder)} {path.stat().st_mode & 0o777:o}", text
-
-
-def main(given: Sequence[str] | None = None) -> int:
-    """The command; its exit code."""
-    parser = argparse.ArgumentParser(description="Whether two installed ortbench print and write the same.")
-    parser.add_argument("before", type=Path, help="its interpreter")
-    parser.add_argument("after", type=Path, help="its interpreter")
-    parser.add_argument("--only", action="append", metavar="PATTERN", help="scenarios whose names match; repeatable")
-    parser.add_argument("--list", action="store_true", help="print the scenarios and carry out none")
-    asked = parser.parse_args(given)
-    os.environ |= {"PYTHONPATH": str(ROOT / "tests" / "importable"), "PYTHONSAFEPATH": "1"}  # not the tree's ortbench
-    different = 0
-    with tempfile.TemporaryDirectory(prefix="same-") as name:
-        scratch = Path(name)
-        wanted = {
-            name: line
-            for name, line in scenarios(scratch).items()
-            if any(fnmatch(name, pattern) for pattern in asked.only or ["*"])
-        }
-        if asked.list:
-            print(*(f"{name}: {line}" for name, line in wanted.items()), sep="\n")
-            return 0
-        clock = virtual.build(scratch)
-        device = refdevice.build(scratch, clock=clock)
-        before, after = (Install(python, clock, device) for python in (asked.before, asked.after))
-        for name, line in wanted.items():
-            was, now = (side.carry_out(line, scratch / "place") for side in (before, after))
-            lines = difference(was, now)
-            different += bool(lines)
-            codes = " ".join(text for key, text in was.items() if key.endswith(" code"))
-            print(f"{'differs' if lines else 'same   '} {name} (exit {codes})", flush=True)
-            for text in lines[:LONGEST_DIFF]:
-                print("    " + (text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + " …"))
-            if len(lines) > LONGEST_DIFF:
-                print(f"    … and {len(lines) - LONGEST_DIFF} lines more")
-    print(f"{len(wanted)} scenarios, {different} differ")
-    return 1 if different else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
