@@ -1,6 +1,6 @@
 """Everything that only a GPU can show, in one run: measures, checks, and writes a folder to keep.
 
-    python -m tests.gpu.accept [--ep cuda] [--ep-library PATH] [--out DIR] [--minutes 9] [--part 1|2|3] [--only STEP] [--plan] [--quick]
+    python -m tests.gpu.accept [--ep cuda] [--ep-library PATH] [--out DIR] [--minutes 9] [--part 1|2] [--only STEP] [--plan] [--quick]
 
 It types the commands that users type, what matters most first (`tests.gpu.steps`), goes on after one that fails, and
 keeps what it has when time runs out. Exit code: 0 if no check failed, 1 if one did, 2 for a folder that it cannot use.
@@ -9,6 +9,7 @@ keeps what it has when time runs out. Exit code: 0 if no check failed, 1 if one 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
@@ -21,8 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
@@ -37,9 +37,7 @@ from ortbench.measure.gpus import nvidia_gpus
 from ortbench.model.modes import CPU, LATENCY
 from tests.gpu import checks, subjects
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
-from tests.gpu.later import Steps
-from tests.gpu.pack import CARRIED
-from tests.gpu.steps import BATCHED, COPY, FULL, IMAGE, QUICK, TRANSFORMER, Left, Show, Step, planned_s
+from tests.gpu.steps import BATCHED, COPY, FULL, IMAGE, QUICK, TRANSFORMER, Left, Show, Step, Steps, planned_s
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = (
@@ -48,8 +46,6 @@ PACKAGES = (
 )  # fmt: skip
 _TO_SAVE_S = 20.0  # for a command that is interrupted to save what it has
 _TOO_LATE_S = 5.0  # with less left no step is begun
-# What the software CUDA runtime lacks: kernels, cuDNN, and the symbols that cuda-python and Nsight Systems want of the driver.
-_NO_KERNEL = ("cudaErrorNotSupported", "cuDNN is unavailable", "cudaErrorInsufficientDriver", "Symbol not found")
 # Where nsys lies that is not on the PATH: Nsight Systems, or its part in Nsight Compute; installed, or in the pack.
 _TOOLS = (
     "nsight-systems*/target-linux-x64",
@@ -71,14 +67,7 @@ class Ran:
 
 
 class Acceptance:
-    """One run.
-
-    Args:
-        title: what is tried.
-        out: the folder to fill.
-        steps: to go through.
-        minutes: for all of it.
-    """
+    """One run through steps, which fills a folder."""
 
     def __init__(self, title: str, out: Path, steps: Sequence[Step], minutes: float) -> None:
         self.title, self.out, self.steps = title, out, steps
@@ -101,15 +90,12 @@ class Acceptance:
             link = self.out / "models"  # so that what is large is not kept, and paths in results are short
             link.symlink_to(models)
             try:
-                subjects.write(Path(models), quick, decoders=any(step.generates for step in self.steps))
+                subjects.write(Path(models), quick, decoder=any(step.generates for step in self.steps))
                 for step in self.steps:
                     self._attempt(step)
                     if self._is_lost():
-                        self._add(
-                            Check(
-                                "the run", FAIL, f"NVML no longer shows the GPU of before; nothing follows {step.name}"
-                            )
-                        )
+                        lost = f"NVML no longer shows the GPU of before; nothing follows {step.name}"
+                        self._add(Check("the run", FAIL, lost))
                         break
             finally:
                 link.unlink()
@@ -143,7 +129,7 @@ class Acceptance:
         programs = [f"{name} on the PATH" for name in step.programs if shutil.which(name, path=path) is None]
         if modules or programs:
             return f"not installed: {', '.join(modules + programs)}"
-        return step.lacks(self.results) or ("no time was left" if self.left_s < _TOO_LATE_S else None)
+        return "no time was left" if self.left_s < _TOO_LATE_S else None
 
     def _checked(self, step: Step) -> list[Check]:
         """Run a step, and check what it left."""
@@ -152,10 +138,10 @@ class Acceptance:
         ran = self._run(step)
         data = _collect(folder, step)
         if data is None:
-            return [_excused(checks.without_result(step.title, ran.code, ran.said, step.refusals))]
+            return [checks.without_result(step.title, ran.code, ran.said, step.refusals)]
         self.results[step.name] = data
-        left = Left(step.name, step.title, data, self.results, any(folder.glob("*.qdstrm")))
-        shown = [_excused(_shown(show, left)) for show in step.shows]
+        left = Left(step.title, data, any(folder.glob("*.qdstrm")))
+        shown = [_shown(show, left) for show in step.shows]
         if ran.code not in (*step.codes, None) and all(check.verdict == PASS for check in shown):
             shown.append(Check(f"{step.title}: exit code", FAIL, ran.said))
         return shown
@@ -164,11 +150,10 @@ class Acceptance:
 
     def _run(self, step: Step) -> Ran:
         """Run a step's command in the folder of the run, so that its paths are short and none of this machine's."""
-        words = _typed(step)
-        limit = min(step.limit_s, self.left_s)
+        words, limit = _typed(step), min(step.limit_s, self.left_s)
         print(f"\n== {step.name}: {words}", flush=True)
         begun = time.monotonic()
-        ended, said = self._wait([sys.executable, "-m", *step.line], limit, step.environ)
+        ended, said = self._wait([sys.executable, "-m", *step.line], limit)
         last = said.splitlines()[-1].removeprefix("ortbench: ") if said else ""
         if ended is None:
             last = f"it was stopped after {limit:.0f} s{': ' if last else ''}{last}"
@@ -179,25 +164,19 @@ class Acceptance:
         self.ran.append(ran)
         return ran
 
-    def _wait(
-        self, line: Sequence[str], limit_s: float, environ: Mapping[str, str] | None = None
-    ) -> tuple[int | None, str]:
+    def _wait(self, line: Sequence[str], limit_s: float) -> tuple[int | None, str]:
         """Exit code and standard error; a command that is not done in time is interrupted, so that it saves what it has."""
         with tempfile.TemporaryFile() as errors:
+            nowhere = subprocess.DEVNULL
             process = subprocess.Popen(
-                line,
-                cwd=self.out,
-                env={**_environment(), **(environ or {})},
-                stderr=errors,
-                stdout=subprocess.DEVNULL,
-                stdin=subprocess.DEVNULL,
+                line, cwd=self.out, env=_environment(), stderr=errors, stdout=nowhere, stdin=nowhere
             )
             code: int | None = None
             try:
                 code = process.wait(limit_s)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGINT)
-                with suppress(subprocess.TimeoutExpired):
+                with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(_TO_SAVE_S)
             finally:
                 if process.poll() is None:
@@ -241,7 +220,7 @@ class Acceptance:
     def _figures(self) -> list[str]:
         """The median of each mode and model, by batch where there are several, and how many times as fast as `cpu-tensors` it is."""
         columns: dict[str, dict[str, Any]] = {}
-        for name in (COPY, IMAGE, TRANSFORMER, *(f"{model}{graph}" for model in BATCHED for graph in ("", "-graph"))):
+        for name in (COPY, IMAGE, TRANSFORMER, BATCHED, f"{BATCHED}-graph"):
             for case in self.results.get(name, {"cases": []})["cases"]:
                 batch, graph = case["point"].get("batch"), ", CUDA graph" if name.endswith("-graph") else ""
                 column = name.removesuffix("-graph") + (f", batch {batch}" if batch else "")
@@ -270,7 +249,7 @@ class Acceptance:
 
 def _typed(step: Step) -> str:
     """A step's command as it is typed."""
-    return " ".join([*(f"{key}={it}" for key, it in step.environ.items()), "python", "-m", *step.line])
+    return " ".join(["python", "-m", *step.line])
 
 
 def _shown(show: Show, left: Left) -> Check:
@@ -279,12 +258,6 @@ def _shown(show: Show, left: Left) -> Check:
         return show(left)
     except Exception as error:
         return Check(f"{left.title}: the script itself", FAIL, f"{type(error).__name__}: {error}")
-
-
-def _excused(check: Check) -> Check:
-    """A check that failed for want of what the software CUDA runtime lacks was not run."""
-    lacks = "SOFTWARE_CUDA" in os.environ and any(words in check.figures for words in _NO_KERNEL)
-    return replace(check, verdict=NOT_RUN) if lacks and check.verdict == FAIL else check
 
 
 def _collect(folder: Path, step: Step) -> Any:
@@ -303,7 +276,7 @@ def _collect(folder: Path, step: Step) -> Any:
         data = json.loads(main.read_text()) if main.is_file() else None
         return data if data is None or data.get("cases") != [] else None
     finally:
-        with suppress(OSError):
+        with contextlib.suppress(OSError):
             folder.rmdir()  # if it is empty
 
 
@@ -345,19 +318,14 @@ def _cell(text: str) -> str:
 
 
 def _commit() -> str:
-    here = Path.cwd()
-    os.chdir(ROOT)
-    try:
+    with contextlib.chdir(ROOT):
         return git_commit() or "unknown: not a checkout"
-    finally:
-        os.chdir(here)
 
 
 def _version(package: str) -> str | None:
-    try:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    return None
 
 
 def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
@@ -367,10 +335,8 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder (default: reports/gpu-EP-TIME)")
     parser.add_argument("--minutes", type=float, default=9.0, help="for everything; what is done by then is kept")
     parser.add_argument("--only", action="append", metavar="STEP", help="only steps whose names match; repeatable")
-    parser.add_argument(
-        "--part", choices=("1", "2", "3"), help="of the run: 1 is worth most, 2 is everything else, 3 takes long"
-    )
-    parser.add_argument("--plan", action="store_true", help="print steps, minutes and what to carry, and run none")
+    parser.add_argument("--part", choices=("1", "2"), help="of the run: 1 is worth most, 2 is everything else")
+    parser.add_argument("--plan", action="store_true", help="print steps and minutes, and run none")
     parser.add_argument("--quick", action="store_true", help="small models and few runs, to try the script itself")
     return parser.parse_args(given)
 
@@ -379,11 +345,7 @@ def _print_plan(parts: Mapping[str, Sequence[Step]], minutes: float) -> None:
     for part, steps in parts.items():
         print(f"part {part}: {_budget(steps, minutes * 60 - _TO_SAVE_S)}")
         for step in steps:
-            words = _typed(step)
-            print(f"{step.name:22} {step.planned_s:4.0f} s, at most {step.limit_s:4.0f} s  {words}")
-    print("to carry where there is no network (tests/gpu/README.md):")
-    for what, mib in CARRIED.items():
-        print(f"{mib:4} MB  {what}")
+            print(f"{step.name:22} {step.planned_s:4.0f} s, at most {step.limit_s:4.0f} s  {_typed(step)}")
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -421,7 +383,7 @@ def main(given: Sequence[str] | None = None) -> int:
     finally:
         run.write_summary()
     print(f"\n{run.findings()}\nSaved in {out}")
-    return checks.exit_code(run.checks)
+    return int(any(check.verdict == FAIL for check in run.checks))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,12 @@
 """The measurements that no command makes, each in a process of its own: an EP can abort it.
 
-    python -m tests.gpu.direct fence-and-loop MODEL TINY EP LIBRARY SECONDS OUT
-    python -m tests.gpu.direct named-device MODEL INPUTS EP LIBRARY OUT
-    python -m tests.gpu.direct report OUT
+    python -m tests.gpu.direct fence MODEL EP LIBRARY SECONDS OUT
     python -m tests.gpu.direct launch MODEL EP LIBRARY SECONDS DIMS OUT
     python -m tests.gpu.direct memcpy EP LIBRARY SECONDS BYTES,… OUT
-    python -m tests.gpu.direct threads MODEL INPUTS EP LIBRARY SECONDS THREADS OUT
-    python -m tests.gpu.direct genai FOLDER EP PROMPT GENERATE OUT
     python -m tests.gpu.direct nsight FOLDER FOLDER/profile.json
 
-LIBRARY is "-" where there is none. OUT is the JSON file that is written.
-
-The first tries the fence on MODEL and the loop on TINY: ``sync``, null where the EP computes in host memory, and
-``loop``; see `fence_figures` and `tests.benchmarks.harness_cost.loop_figures`. The second uses the EP by its name alone:
-see `named_figures`. The others are what ortbench's figures are held
-against: a program for a bug report, CUPTI, cudaMemcpy, threads of Python, onnxruntime-genai.
+LIBRARY is "-" where there is none. OUT is the JSON file that is written. They are what ortbench's figures are held against: runs
+with one readback at their end, CUPTI's kernels, cudaMemcpy, and Nsight Systems' report that came back alone.
 """
 
 from __future__ import annotations
@@ -22,10 +14,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
-import re
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -39,57 +28,50 @@ from tests import installed  # noqa: F401  # before anything of ortbench is
 
 # isort: split
 from ortbench.analysis.copies import GAP_NS, KERNEL, Activity, Moment, on_our_clock
-from ortbench.core.eps import NAMED_DEVICES
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, Unsupported, one_line
 from ortbench.core.processes import find_nsys, nsys_version
 from ortbench.features.bandwidth.worker import Copies, CopyPair
-from ortbench.features.load.measure.client_pool import ClientPool
-from ortbench.features.load.model import SHARED
 from ortbench.features.profile import measure as nsys
-from ortbench.measure.configuration import Configuration
 from ortbench.measure.environment import free_memory
-from ortbench.model.modes import CPU, DEVICE, DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT
-from ortbench.plan.plan import Plan
+from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker import first_run, inspection, libraries, memory, plugins, proofs, providers, session, timing
+from ortbench.worker import first_run, inspection, providers, session, timing
 from ortbench.worker.modes import ResidentMode, make_mode
-from ortbench.worker.providers import Provider
 from tests import virtual
-from tests.benchmarks.harness_cost import loop_figures
 from tests.gpu import checks
 
 _TURN_NS = 30_000_000  # long against a readback, short against what else a machine does
-_LOADED_S, _CYCLES = 0.3, 5  # of a turn of clients or threads, at least, and inferences of each
 
 
-def resident(path: str, target: Target, provider: Provider, inputs: Inputs | None = None) -> ResidentMode:
+def resident(path: str, ep: str, library: str, dims: str = "") -> ResidentMode:
     """A model with its tensors on the device."""
+    target = Target(ep=ep, library=None if library == "-" else library)
+    provider = providers.find(target)
+    if provider.computes_on_host:
+        raise Unsupported("this EP computes in host memory: nothing is copied to a device")
     model = session.open_model(path, target, provider)
-    mode = make_mode(RESIDENT, model, first_run.make_data(path, model, inputs or Inputs()))
+    mode = make_mode(RESIDENT, model, first_run.make_data(path, model, Inputs(dims=_dims(dims))))
     assert isinstance(mode, ResidentMode)
     return mode
 
 
-def fence_figures(mode: ResidentMode, seconds: float) -> dict[str, Any]:
+def fence(path: str, ep: str, library: str, seconds: str) -> dict[str, Any]:
     """N runs timed one by one, and N runs with one readback at their end, in turns.
 
     The smallest of each are compared: what else runs on the machine only ever adds. A fence that did not wait would make
     the samples short and leave the N runs as long as they are.
 
-    Args:
-        mode: set up.
-        seconds: about how long all of it may take.
-
     Returns:
         ``runs`` (N), ``kind`` of the fence, ``median_ns`` of the samples, ``latency_ns`` of the N runs with one readback,
         less what a readback takes when there is nothing to wait for, ``ratio`` of that to N times the median.
     """
+    mode = resident(path, ep, library)
     ranges = timing.Ranges(mode)
     (_, launch), *_ = mode.steps()
     first = median(timing.time_block(mode, ranges, LATENCY, 20, 5))
     n = max(10, round(_TURN_NS / first))
     medians, totals, readbacks = [], [], []
-    for _ in range(max(7, min(200, round(seconds * 1e9 / (2 * n * first))))):
+    for _ in range(max(7, min(200, round(float(seconds) * 1e9 / (2 * n * first))))):
         medians.append(median(timing.time_block(mode, ranges, LATENCY, n, 2)))
         gc.disable()
         start = time.perf_counter_ns()
@@ -105,63 +87,6 @@ def fence_figures(mode: ResidentMode, seconds: float) -> dict[str, Any]:
     return {"runs": n, "kind": mode.sync.kind, "median_ns": one, "latency_ns": total, "ratio": total / (n * one)}
 
 
-def fence_and_loop(model: str, tiny: str, ep: str, library: str, seconds: str) -> dict[str, Any]:
-    """The two, half of the time each."""
-    target = Target(ep=ep, library=None if library == "-" else library)
-    half = float(seconds) / 2
-    provider = providers.find(target)
-    fence = None if provider.computes_on_host else fence_figures(resident(model, target, provider), half)
-    return {"sync": fence, "loop": loop_figures(resident(tiny, target, provider), half)}
-
-
-def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, Any]:
-    """The EP without its EP device: the session by `providers=[name]`, tensors on a device that has a name.
-
-    `ortbench run` does so where a library brings no EP device, which no option can make it do.
-
-    Returns:
-        ``reason`` why it cannot be used so, else null, ``memory`` and by mode ``median_ns`` (null where the mode is not
-        supported, with the ``reason``), ``sync``, and ``wrong``: what is wrong with its outputs, or null.
-    """
-    target = Target(ep=ep)
-    name = None if library != "-" else plugins.find_ep(ep).ep
-    if name not in NAMED_DEVICES:
-        return {"reason": f"{ep if name is None else name} is known by its EP device only", "memory": None, "modes": {}}
-    # As ortbench itself makes it: NVIDIA's libraries are found, and nothing is registered.
-    libraries.preload_nvidia()
-    provider = Provider(name)
-    found = memory.device_memory(provider)
-    # TF32 and other sums than the evaluator's; see tests.gpu.steps.
-    request = Inputs(path=inputs, rtol=1e-2, atol=5e-3)
-    model = session.open_model(path, target, provider)
-    data = first_run.make_data(path, model, request)
-    by_mode = {mode: _named_mode(mode, model, data, request) for mode in (CPU, DEVICE, RESIDENT)}
-    return {"reason": None, "memory": found and found.label, "modes": by_mode}
-
-
-def _named_mode(name: str, model: session.Model, data: first_run.Data, request: Inputs) -> dict[str, Any]:
-    try:
-        mode = make_mode(name, model, data)
-        proofs.check_outputs(mode, request.rtol, request.atol)
-        samples = timing.time_block(mode, timing.Ranges(mode), LATENCY, 50, 10)
-        wrong = proofs.find_difference(mode, request.rtol, request.atol)
-    except Unsupported as error:
-        return {"median_ns": None, "sync": None, "wrong": None, "reason": str(error)}
-    except OrtbenchError as error:
-        return {"median_ns": None, "sync": None, "wrong": str(error), "reason": None}
-    return {"median_ns": median(samples), "sync": mode.sync.kind, "wrong": wrong, "reason": None}
-
-
-REPORT = Path(__file__).resolve().parent.parent.parent / "reports" / "host-accessible-outputs.md"
-
-
-def report() -> dict[str, Any]:
-    """The program of docs for ONNX Runtime's bug: its exit ``code``, and what it ``said``, versions first."""
-    (program,) = re.findall(r"^```python\n(.*?)^```$", REPORT.read_text(), re.DOTALL | re.MULTILINE)
-    done = _ran("-c", program)
-    return {"code": done.returncode, "said": (done.stdout.strip() or done.stderr.strip()).splitlines()}
-
-
 def launch(path: str, ep: str, library: str, seconds: str, dims: str) -> dict[str, Any]:
     """What a resident inference takes by ortbench, and the kernels of as many by CUPTI, behind each other.
 
@@ -169,8 +94,7 @@ def launch(path: str, ep: str, library: str, seconds: str, dims: str) -> dict[st
         medians, ns: ``latency_ns`` without CUPTI; with it ``recorded_ns`` of an inference, ``span_ns`` from the start of its first
         kernel to the end of its last, and ``launch_ns``, what comes before and behind that; ``sync``, how an inference is ended.
     """
-    target, given = Target(ep=ep, library=None if library == "-" else library), Inputs(dims=_dims(dims))
-    mode = resident(path, target, providers.find(target), given)
+    mode = resident(path, ep, library, dims)
     ranges = timing.Ranges(mode)
     first = median(timing.time_block(mode, ranges, LATENCY, 5, 5))
     runs = max(10, min(500, round(float(seconds) * 1e9 / 2 / (first + GAP_NS))))
@@ -278,81 +202,6 @@ def _in_turns(pair: CopyPair, way: str, plain: Callable[[], None], seconds: floa
     return median(ours), median(theirs)
 
 
-def threads(path: str, inputs: str, ep: str, library: str, seconds: str, count: str) -> dict[str, Any]:
-    """Clients of `ortbench load` in its worker, and as many plain threads here that call `session.run`, in turns.
-
-    Returns:
-        ``threads``, and inferences a second of each turn: ``ours``, ``theirs``.
-    """
-    target, given = Target(ep=ep, library=None if library == "-" else library), Inputs(path=inputs)
-    model = session.open_model(path, target, providers.find(target))
-    data, clients = first_run.make_data(path, model, given), int(count)
-    side = Configuration(Plan(path, target, given, modes=(CPU,)))
-    side.start()
-    try:
-        side.worker.receive()
-        pool = ClientPool(side, SHARED, 0)
-        pool.prepare(CPU, clients)
-        turn_s = max(_LOADED_S, _CYCLES * clients / _plain_rate(model, data.arrays, clients, _LOADED_S))
-        ours, theirs = [], []
-        for turn in range(max(9, round(float(seconds) / (2 * turn_s)))):
-            ours.append(pool.run_closed(CPU, clients, round(turn_s * 1e9), turn, (0,)).throughput)
-            theirs.append(_plain_rate(model, data.arrays, clients, turn_s))
-        return {"threads": clients, "ours": ours, "theirs": theirs}
-    finally:
-        side.close()
-
-
-def _plain_rate(model: session.Model, arrays: dict[str, Any], count: int, seconds: float) -> float:
-    """What threads with arrays of their own reach together, inferences a second."""
-    rates: list[float] = []
-
-    def work() -> None:
-        feeds, runs = {name: array.copy() for name, array in arrays.items()}, 0
-        model.session.run(None, feeds)
-        begin.wait()
-        start = now = time.perf_counter()
-        while now < start + seconds:
-            model.session.run(None, feeds)
-            runs += 1
-            now = time.perf_counter()
-        rates.append(runs / (now - start))
-
-    begin = threading.Barrier(count)
-    clients = [threading.Thread(target=work) for _ in range(count)]
-    for client in clients:
-        client.start()
-    for client in clients:
-        client.join()
-    return sum(rates)
-
-
-def genai(folder: str, ep: str, prompt: str, generate: str) -> dict[str, Any]:
-    """onnxruntime-genai on a folder that `ortbench loop` ran: medians of three generations, ns."""
-    import onnxruntime_genai as og
-
-    config = og.Config(folder)
-    config.clear_providers()
-    if ep != "cpu":
-        config.append_provider(ep)
-    model, length = og.Model(config), int(prompt) + int(generate)
-    ids = np.random.default_rng(0).integers(3, 100, int(prompt)).astype(np.int32)
-    firsts, rest = [], []
-    for _ in range(3):
-        options = og.GeneratorParams(model)
-        options.set_search_options(max_length=length, min_length=length, do_sample=False)
-        generator = og.Generator(model, options)
-        start = time.perf_counter_ns()
-        generator.append_tokens(ids)
-        generator.generate_next_token()
-        first = time.perf_counter_ns()
-        for _ in range(int(generate) - 1):
-            generator.generate_next_token()
-        firsts.append(first - start)
-        rest.append((time.perf_counter_ns() - first) / (int(generate) - 1))
-    return {"version": og.__version__, "first_ns": median(firsts), "token_ns": median(rest)}
-
-
 def nsight(folder: str) -> dict[str, Any]:
     """What ``profile.json`` of a folder was to hold that came back with ``report.qdstrm`` or ``report.nsys-rep`` alone."""
     tool, report = find_nsys(), Path(folder) / "report"
@@ -365,20 +214,7 @@ def nsight(folder: str) -> dict[str, Any]:
     return found
 
 
-def _ran(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60)
-
-
-_MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
-    "fence-and-loop": fence_and_loop,
-    "named-device": named_figures,
-    "report": report,
-    "launch": launch,
-    "memcpy": memcpy,
-    "threads": threads,
-    "genai": genai,
-    "nsight": nsight,
-}
+_MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {it.__name__: it for it in (fence, launch, memcpy, nsight)}
 
 
 def main() -> None:

@@ -5,7 +5,7 @@
 pip downloads them, with what they need, for the Python of that machine. onnxruntime-gpu is by far the largest: it has
 CUDA code for many architectures, of which a machine needs that of its own card (`--sm 90`: H100, H200). The images of all
 others are blanked, which the driver never loads, and TensorRT's part is left out. What is there already need not travel
-(`--there numpy --there onnx`). `--also onnxruntime-genai-cuda` adds a package, `--nsys` what `nsys profile` needs of Nsight Systems: its
+(`--there numpy --there onnx`). `--also onnxruntime-ep-webgpu` adds a package, `--nsys` what `nsys profile` needs of Nsight Systems: its
 report is imported elsewhere. Writes ``site.tar.xz``, in parts of so many MiB where more cannot be sent at a time.
 """
 
@@ -28,21 +28,10 @@ PACKAGES = (
     "onnxruntime-gpu>=1.28", "onnx", "typer", "rich", "nvidia-ml-py", "psutil", "msgspec", "nvtx", "matplotlib", "jinja2",
     "cupti-python>=13", "setuptools>=77",
 )  # fmt: skip
-# What is packed, in MB of November 2026, and what is not run without it.
-CARRIED = {
-    "onnxruntime-gpu for one architecture, flatbuffers: nothing runs without": 57,
-    "typer, rich, psutil, msgspec, nvidia-ml-py, setuptools and what they need: nothing runs without": 7,
-    "numpy, onnx, protobuf, ml_dtypes, typing_extensions, packaging, where they are not there: nothing runs without": 25,
-    "cupti-python, cuda-bindings, nvidia-cuda-cupti and what they need: CUPTI's checks, --stream cuda-python": 27,
-    "matplotlib, jinja2 and what they need: the page": 25,
-    "nvtx: ranges": 3,
-    "nsys, with --nsys: profile, unless Nsight Systems is there": 18,
-    "onnxruntime-genai-cuda and the library that it needs, with --also: genai": 26,
-    "scipy, which is not packed: gate, why, tune": 35,
-}
 _MANYLINUX = ("2_28", "2_27", "2_25", "2_24", "2_17")
 _UNUSED = (
     "onnxruntime/capi/libonnxruntime_providers_tensorrt.so",
+    "onnxruntime/capi/libonnxruntime.so*",  # for C
     "onnxruntime/tools",
     "onnxruntime/transformers",
     "onnxruntime/quantization",
@@ -51,7 +40,6 @@ _UNUSED = (
     "nvidia/*/lib/libcheckpoint*",
     "cupti-python-samples",
 )
-_FOR_C = "onnxruntime/capi/libonnxruntime.so*"  # and for onnxruntime-genai
 # Of Nsight Systems' folder target-linux-x64: what traces CUDA and NVTX.
 _NSYS = (
     "nsys", "nsys-launcher", "launcher", "libToolsInjection64.so", "libToolsInjectionProxy64.so", "libToolsInjectionMemoryAllocator.so",
@@ -102,7 +90,7 @@ def _as_pip_has_it(name: str) -> str:
 
 def slim(site: Path, sm: int) -> None:
     """Leave of onnxruntime-gpu what one architecture needs."""
-    for pattern in (*_UNUSED, *([] if (site / "onnxruntime_genai").exists() else [_FOR_C])):
+    for pattern in _UNUSED:
         for path in site.glob(pattern):
             if path.is_dir():
                 shutil.rmtree(path)

@@ -2,71 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ortbench.model.modes import (
-    CPU,
-    DEVICE,
-    DEVICE_PINNED,
-    HOST_ACCESSIBLE,
-    MODES,
-    RESIDENT,
-    SHARED,
-    USUAL_LOOP_MODES,
-    modes_that,
-)
-from tests.gpu import checks, further
+from ortbench.core.errors import REGRESSION
+from ortbench.model.modes import CPU, DEVICE, DEVICE_PINNED, MODES, RESIDENT, modes_that
+from tests.gpu import checks
 from tests.gpu.checks import Check, Result
 
 COPY, IMAGE, TRANSFORMER = "copy_4k", "resnet50", "transformer"
-LOOPS = ("recurrent_cell", "decoder", "decoder_shared")  # as they are in models/, with what a loop of them gives
-BATCHED = ("resnet50_batch", "vit")  # whose batch is a symbolic dimension
+BATCHED = "resnet50_batch"  # whose batch is a symbolic dimension
 SLOWER = "resnet50_slower"  # with nodes in it that do nothing
-LLAMA, GPT = "llama", "gpt"  # folders of decoders that generate
-SMALL = ("image_classifier", "tiny")  # as they are in models/
+SMALL = "classifier"  # of small images
+LLAMA = "llama"  # the folder of a decoder that generates
 
 # The EPs that NVIDIA's CUPTI sees, as they are typed.
 NVIDIA_EPS = ("cuda", "tensorrt", "nv-tensorrt-rtx")
 ENGINE_EPS = ("tensorrt", "nv-tensorrt-rtx")
+_ABSENT = ("is not installed", " is missing", "finds no device", "Please install TensorRT libraries")
+_NO_GRAPHS = ("--cuda-graph: ", "cannot use the graph capture feature")
 
 # CUDA's matrix products are in TF32 unless that is switched off. Of the outputs here, which are of size 1, that is some
 # 0.001 off (emulated); the outputs of the other two big models are not touched by it.
 TF32 = ("--rtol", "1e-2", "--atol", "5e-3")
+_HALF = ("--rtol", "5e-2", "--atol", "5e-2")  # half precision, whose kernels differ with the length of the cache
 
 # What a command costs besides what it measures, in seconds, generously: Python, ONNX Runtime, the EP and the model;
 # setting one mode up, which for 100 MB each way is mostly comparing.
-START_S, MODE_S, _LARGE_MODE_S = 2.5, 1.0, 2.0
-_MODELS_S, _DECODERS_S = 10.0, 30.0
-_LOOP_STEPS = 6  # of which models/ has the outputs
+_START_S, _MODE_S, _LARGE_MODE_S = 2.5, 1.0, 2.0
+_MODELS_S, _DECODER_S = 10.0, 25.0
 # The longest answer of a worker, so that a mode that hangs does not cost the others: of the first steps, which may load
 # gigabytes of libraries from a cold disk, and of the others.
-_FIRST_ANSWER_S, ANSWER_S = 90.0, 40.0
-
-Show = Callable[["Left"], Check]
+_FIRST_ANSWER_S, _ANSWER_S = 90.0, 40.0
 
 
 @dataclass(frozen=True)
 class Left:
-    """What a step left.
+    """What a step left: its main file, parsed; `streamed`: Nsight Systems left what it recorded, and no report."""
 
-    Attributes:
-        name, title: of the step.
-        data: its main file, parsed.
-        results: those of the steps before it, by name.
-        streamed: Nsight Systems left what it recorded, and no report.
-    """
-
-    name: str
     title: str
     data: Result
-    results: Mapping[str, Result]
     streamed: bool = False
 
 
-def _ready(_: Mapping[str, Result]) -> str | None:
-    return None
+Show = Callable[[Left], Check]
+
+
+def _outputs(left: Left) -> Check:
+    return checks.outputs(left.title, left.data)
+
+
+def _engine_show(is_warm: bool) -> Show:
+    return lambda left: checks.engine(left.title, left.data, is_warm)
 
 
 @dataclass(frozen=True)
@@ -77,36 +65,32 @@ class Step:
         name: of it, and of the folder that it fills.
         title: of what it is to show.
         line: what follows ``python -m``; paths are relative to the folder of the whole run.
-        leaves: its main file, which is JSON, in its folder.
         shows: the checks of what it left.
         planned_s: how long it takes, generously.
+        leaves: its main file, which is JSON, in its folder.
         refusals: what ortbench's last line has in it where the machine or the EP cannot do this. Anything else that
             leaves no file has failed.
-        lacks: why it cannot be run, by the results so far; None where it can.
         modules, programs: that must be installed.
         basic: that the EP works at all; without any of these the others are not tried.
-        environ: what is set for it.
         codes: exit codes with which it may end where it has shown all that it was to show.
     """
 
     name: str
     title: str
     line: tuple[str, ...]
-    leaves: str
     shows: tuple[Show, ...]
     planned_s: float
+    leaves: str = "result.json"
     refusals: tuple[str, ...] = ()
-    lacks: Callable[[Mapping[str, Result]], str | None] = _ready
     modules: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     basic: bool = False
-    environ: Mapping[str, str] = field(default_factory=dict)
     codes: tuple[int, ...] = (0,)
 
     @property
     def generates(self) -> bool:
-        """Whether it needs the decoders, which are gigabytes."""
-        return any(word.startswith((f"models/{LLAMA}", f"models/{GPT}")) for word in self.line)
+        """Whether it needs the decoder, which is gigabytes."""
+        return any(word.startswith(f"models/{LLAMA}") for word in self.line)
 
     @property
     def limit_s(self) -> float:
@@ -116,48 +100,30 @@ class Step:
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured.
+    """How much is measured: seconds of a mode of a model that is measured in all of them, and of one that tries an option, or so
+    many runs of either; seconds of what no command measures, of the bandwidth curve, of the gate and of fresh processes; and sizes."""
 
-    Attributes:
-        seconds: per mode, of the models that are measured in all modes.
-        option_s: per mode, of the steps that try an option.
-        runs: where not None, so many runs of each mode in place of seconds.
-        sweep: options of the bandwidth sweep; `sweep_s`: how long it takes.
-        direct_s: of each measurement that no command makes.
-        gate_s: of the gate.
-        batches: of the models whose batch can be chosen.
-        start_s: of fresh processes.
-        memcpy: bytes of the copies that are compared with cudaMemcpy.
-        generated: tokens of prompts, and behind them; `generate_s`: how long a generation is planned to take.
-        soaked: inferences of the soak, whose shapes have `soaked_shapes`, batches and lengths; `soak_s`: how long it takes.
-    """
-
-    seconds: Mapping[str, float] = field(default_factory=lambda: {COPY: 5.0, IMAGE: 2.5, TRANSFORMER: 2.5})
+    model_s: float = 2.5
     option_s: float = 0.7
     runs: int | None = None
-    sweep: tuple[str, ...] = ("--duration", "15")
-    sweep_s: float = 15.0
     direct_s: float = 12.0
+    curve: tuple[str, ...] = ("--duration", "15")
     gate_s: float = 10.0
-    batches: str = "1,8,64"
     start_s: float = 12.0
+    batches: str = "1,8,64"
     memcpy: str = "1000000,16000000,256000000"
-    generated: tuple[str, str] = ("512", "256")
-    generate_s: float = 100.0
-    soaked: int = 5000
-    soaked_shapes: tuple[str, str] = ("1..16", "16..512")
-    soak_s: float = 8.0
+    generated: tuple[int, int] = (512, 256)  # tokens of the prompt, and behind it
 
 
 FULL = Scale()
 QUICK = Scale(
-    runs=8, sweep=("--max-size", "1MB", "--duration", "1"), sweep_s=1.0, direct_s=2.0, gate_s=4.0, option_s=0.3,
-    batches="1,2", start_s=3.0, memcpy="65536,1000000", generated=("8", "6"), generate_s=20.0, soaked=200, soaked_shapes=("1..2", "16..32"), soak_s=15.0,
+    runs=8, option_s=0.3, direct_s=2.0, curve=("--max-size", "1MB", "--duration", "1"), gate_s=4.0, start_s=3.0, batches="1,2",
+    memcpy="65536,1000000", generated=(8, 6),
 )  # fmt: skip
 
 
-class FirstPart:
-    """Makes the steps for one EP that the first run on a card had; `tests.gpu.later.Steps` has the others.
+class Steps:
+    """Makes the steps for one EP.
 
     Args:
         ep: as it is typed.
@@ -166,152 +132,169 @@ class FirstPart:
     """
 
     def __init__(self, ep: str, library: str | None, scale: Scale) -> None:
-        self._ep, self._library, self._scale = ep, library, scale
+        self._ep, self._scale = ep, scale
         self._target = ("--ep", ep) if library is None else ("--ep-library", library)
+        self._direct_target = (ep, library or "-")
         self._cupti = library is None and ep in NVIDIA_EPS
-        # A real model, so that launching it is nothing beside it; a device whose arithmetic is slow would drown in noise.
-        self._real = IMAGE if scale.runs is None else "tiny"
 
-    def first(self) -> list[Step]:
-        """In this order, where nothing else decides; at its end what needs more than ONNX Runtime and CUDA."""
-        measured = [*self._models(), *self._measurements(), *self._loops(), *self._options(), self._costs()]
+    def parts(self) -> dict[str, list[Step]]:
+        """Every step, by the part of the run that it is in, in the order of what it is worth a minute."""
+        copy, image, transformer = (self._model(name) for name in (COPY, IMAGE, TRANSFORMER))
+        profiles = [self._profile(name) for name in (IMAGE, COPY)]
+        batched = [self._batched(graph) for graph in (False, True)]
+        first = [copy, *profiles, image, transformer, *batched, *self._decoder(), *self._measurements()]
+        options = [self._stream(), *map(self._external, ("torch", "cupy")), self._costs()]
         engines = [step for ep in ENGINE_EPS for step in self._engines(ep)]
-        return [*measured, self._devices(), *engines]
+        return {"1": first, "2": [self._curve(), self._start(), self._why(), *options, *engines]}
 
-    def _models(self) -> list[Step]:
-        """Three models in all modes."""
+    def all(self) -> list[Step]:
+        """The steps of all parts."""
+        return [step for part in self.parts().values() for step in part]
+
+    def _model(self, name: str) -> Step:
+        """A model in all modes, with CUPTI's copies."""
+        shows: tuple[Show, ...] = (_outputs,)
+        if name == COPY:
+            shows += (
+                lambda left: checks.zero_copy(left.data),
+                lambda left: checks.cupti_phases(left.data, DEVICE_PINNED),
+                lambda left: checks.cupti_phases(left.data, DEVICE),
+                lambda left: checks.derived_copies(left.data),
+                lambda left: checks.gpu_state(left.data),
+            )
         more = ("--mode", "all", "--depth", "3", *(["--measure-copies"] if self._cupti else []))
+        return self._run(name, name, f"{name}: outputs equal in all modes", shows, (), more, basic=True)
 
-        of_all: tuple[Show, ...] = (
-            lambda left: checks.outputs(left.title, left.data),
-            lambda left: checks.pipelined(left.name, left.data),
-            lambda left: checks.pinned(left.name, left.data),
-            lambda left: checks.asynchronous(left.name, left.data),
+    def _profile(self, model: str) -> Step:
+        """Nsight's sums by range beside ours."""
+        name = f"profile-{model}"
+        line = ("ortbench", "profile", f"models/{model}.onnx", *self._target, *self._inputs(model), "--out", name)
+        shows = (lambda left: checks.profile(left.title, left.data, left.streamed),)
+        title = f"ortbench profile: under Nsight Systems, {model}"
+        return Step(name, title, line, shows, 8 * _START_S, "profile.json", programs=("nsys",))
+
+    def _batched(self, graph: bool) -> Step:
+        """A real model at several batches: in all modes, and as CUDA graphs."""
+        scale, name = self._scale, f"{BATCHED}-graph" if graph else BATCHED
+        modes = ("--cuda-graph", "--mode", RESIDENT) if graph else ("--mode", "all")
+        dims = ("--dim", f"batch={scale.batches}", *TF32, *self._amount(scale.option_s))
+        line = ("ortbench", "sweep", f"models/{BATCHED}.onnx", *self._target, *dims, *modes, "--out", name)
+        title = f"{BATCHED} at batches {scale.batches}{' as a CUDA graph' if graph else ''}: outputs equal"
+        show: Show = (lambda left: checks.graph(left.title, left.data)) if graph else _outputs
+        cases = (scale.batches.count(",") + 1) * (1 if graph else len(MODES))
+        planned = _START_S + cases * (scale.option_s + _MODE_S)
+        return Step(name, title, line, (show,), planned, refusals=_NO_GRAPHS if graph else ())
+
+    def _decoder(self) -> list[Step]:
+        """A decoder that generates in all modes, and one step of it, alone and as a CUDA graph."""
+        prompt, tokens = self._scale.generated
+        model, past, amount = f"models/{LLAMA}", prompt + tokens - 1, self._amount(self._scale.option_s)
+        generate = ("--mode", "default", "--mode", "shared", "--prompt-length", str(prompt), "--generate", str(tokens))
+        once = ("--duration", f"{self._scale.option_s * 3:g}", "--timeout", "120", "--out", f"generate-{LLAMA}")
+        dims = ("batch=1", "sequence=1", f"past_length={past}", f"total_length={past + 1}")
+        step = ("--mode", RESIDENT, *(word for it in dims for word in ("--dim", it)))
+        alone = (
+            "ortbench",
+            "run",
+            f"{model}/model.onnx",
+            *self._target,
+            *_HALF,
+            *step,
+            *amount,
+            "--out",
+            f"step-{LLAMA}",
         )
-        of_copies: tuple[Show, ...] = (
-            lambda left: checks.ep_device(left.data),
-            lambda left: checks.zero_copy(left.data),
-            lambda left: checks.cupti_phases(left.data, DEVICE_PINNED),
-            lambda left: checks.cupti_phases(left.data, DEVICE),
-            lambda left: checks.derived_copies(left.data),
-            lambda left: checks.published_sample(left.data),
-            lambda left: checks.gpu_state(left.data),
-            lambda left: checks.first_process(left.data),
-        )
-        shows = {COPY: (*of_all, *of_copies), IMAGE: of_all, TRANSFORMER: of_all}
         return [
-            self._run(name, name, f"{name}: outputs equal in all modes", shows[name], tuple(MODES), more, basic=True)
-            for name in (COPY, IMAGE, TRANSFORMER)
+            Step(
+                f"generate-{LLAMA}",
+                f"ortbench loop: {LLAMA} generates, {prompt} tokens of prompt and {tokens} more, the state stays on the device",
+                ("ortbench", "loop", model, *self._target, *_HALF, *generate, *once),
+                (lambda left: checks.loop(left.title, left.data),),
+                100.0 if self._scale.runs is None else 20.0,
+            ),
+            Step(f"step-{LLAMA}", f"one step of {LLAMA} behind {past} tokens", alone, (_outputs,), 4 * _START_S),
+            Step(
+                f"step-{LLAMA}-cuda-graph",
+                f"one step of {LLAMA} behind {past} tokens as a CUDA graph",
+                (*alone[:-1], f"step-{LLAMA}-cuda-graph", "--cuda-graph"),
+                (lambda left: checks.graph(left.title, left.data),),
+                4 * _START_S,
+                refusals=_NO_GRAPHS,
+            ),
         ]
 
     def _measurements(self) -> list[Step]:
-        scale, ep = self._scale, (self._ep, self._library or "-")
-        direct = ("tests.gpu.direct", "fence-and-loop", f"models/{self._real}.onnx", "models/tiny.onnx", *ep)
-        return [
-            Step(
-                "fence-and-loop",
-                "the fence holds, loop cost",
-                (*direct, str(scale.direct_s), "fence-and-loop/figures.json"),
-                "figures.json",
-                (lambda left: checks.fence(left.data["sync"]), lambda left: checks.loop_cost(left.data["loop"])),
-                2 * START_S + scale.direct_s,
-                basic=True,
-            ),
-            Step(
-                "bandwidth",
-                "copy bandwidth over sizes",
-                ("ortbench", "bandwidth", *self._target, *scale.sweep, "--out", "bandwidth"),
-                "bandwidth.json",
-                (lambda left: checks.bandwidth(left.title, left.data),),
-                START_S + scale.sweep_s,
-                refusals=("bandwidth is unsupported: ",),
-            ),
+        """ortbench's figures beside those of CUPTI, cudaMemcpy and of runs that are waited for once."""
+        seconds, batch = self._scale.direct_s, f"batch={self._scale.batches.rpartition(',')[2]}"
+        launches = [
+            self._direct(
+                f"launch-{model}",
+                f"a resident inference against CUPTI's kernels and their launch, {model}",
+                ("launch", f"models/{model}.onnx", *self._direct_target, f"{seconds / 2:g}", dims),
+                lambda left: checks.launch(left.title, left.data),
+                2 * _START_S + seconds / 2,
+                modules=("cupti",),
+                refusals=("CUPTI refuses",),
+            )
+            for model, dims in ((COPY, ""), (BATCHED, batch))
         ]
-
-    def _loops(self) -> list[Step]:
-        """States of fixed size, that grow, and whose past and present are one buffer."""
-        cache = ("--feedback", "present.*=past_key_values.*")
-        growing = ("--dim", "total_length=past_length+sequence", "--fill", "attention_mask=1")
-        cell, decoder, shared = LOOPS
-        return [
-            self._loop(cell, ("--feedback", "hidden_out=hidden")),
-            self._loop(decoder, (*cache, *growing, "--fill", "position_ids=past_length+index")),
-            self._loop(
-                shared, (*cache, "--fill", "position_ids=step", "--mode", "default", "--mode", "shared"), (SHARED.name,)
-            ),
-        ]
-
-    def _loop(self, model: str, options: Sequence[str], more: Sequence[str] = ()) -> Step:
-        """`ortbench loop` of a model, held against the outputs of every step."""
-        modes = (*USUAL_LOOP_MODES, *more)
-        given = ("--input", f"models/{model}.loop.inputs.npz", "--expect", f"models/{model}.loop.npz", *TF32)
-        line = (
-            "ortbench",
-            "loop",
-            f"models/{model}.onnx",
-            *given,
-            *self._target,
-            *options,
-            "--steps",
-            str(_LOOP_STEPS),
+        memcpy = self._direct(
+            "memcpy",
+            "copies against cudaMemcpy of the same sizes",
+            ("memcpy", *self._direct_target, f"{seconds:g}", self._scale.memcpy),
+            lambda left: checks.plain_copies(left.title, left.data),
+            _START_S + seconds * 1.5,
         )
-        line += (*self._amount(self._scale.option_s), "--timeout", f"{ANSWER_S:g}", "--out", f"loop-{model}")
+        fence = self._direct(
+            "fence",
+            "the fence holds: N runs with one readback take N times the median",
+            ("fence", f"models/{IMAGE}.onnx", *self._direct_target, f"{seconds / 2:g}"),
+            lambda left: checks.fence(left.title, left.data),
+            2 * _START_S + seconds / 2,
+            refusals=("computes in host memory",),
+        )
+        return [*([*launches, memcpy] if self._ep == "cuda" else []), fence]
+
+    def _direct(self, name: str, title: str, words: Sequence[str], show: Show, planned_s: float, **more: Any) -> Step:
+        """A measurement of `tests.gpu.direct`."""
+        line = ("tests.gpu.direct", *words, f"{name}/figures.json")
+        return Step(name, title, line, (show,), planned_s, "figures.json", **more)
+
+    def _curve(self) -> Step:
+        line = ("ortbench", "bandwidth", *self._target, *self._scale.curve, "--out", "bandwidth")
+        shows = (lambda left: checks.bandwidth(left.title, left.data),)
+        refusals = ("bandwidth is unsupported: ",)
+        return Step("bandwidth", "copy bandwidth over sizes", line, shows, 18.0, "bandwidth.json", refusals)
+
+    def _start(self) -> Step:
+        line = ("ortbench", "start", f"models/{IMAGE}.onnx", *self._inputs(IMAGE), *self._target)
+        more = ("--duration", f"{self._scale.start_s:g}", "--out", "start")
+        planned = 2 * _START_S + self._scale.start_s
+        return Step("start", f"ortbench start, {IMAGE}: outputs equal", (*line, *more), (_outputs,), planned)
+
+    def _why(self) -> Step:
+        models = ("--model", f"models/{SLOWER}.onnx", "--baseline-model", f"models/{IMAGE}.onnx")
+        # The nodes take 5 % on an H100, where workers differ more.
+        loop = ("--mode", RESIDENT, "--duration", f"{self._scale.gate_s:g}", "--max-regression", "1%", "--out", "why")
         return Step(
-            f"loop-{model}",
-            f"loop of {model}: outputs of every step equal, the state stays on the device",
-            line,
-            "result.json",
-            (lambda left: checks.loop(left.title, left.data),),
-            START_S + len(modes) * (self._scale.option_s + MODE_S),
+            "why",
+            f"ortbench gate: finds the nodes that make {SLOWER} slower",
+            ("ortbench", "gate", *models, *self._target, *loop),
+            (lambda left: checks.why(left.title, left.data),),
+            4 * _START_S + 3 * self._scale.gate_s,
+            "gate.json",
+            modules=("scipy",),
+            codes=(0, REGRESSION),  # it is to fail
         )
 
-    def _amount(self, seconds: float) -> tuple[str, ...]:
-        """How much of each mode is measured."""
-        runs = self._scale.runs
-        return ("--duration", f"{seconds:g}") if runs is None else ("--iterations", str(runs), "--warmup", "2")
-
-    def _options(self) -> list[Step]:
-        """What else a run can be asked for, a short run each.
-
-        Of the big models the one with much to copy, where nothing has to do with copies the ones with much to launch.
-        """
-        return [
-            self._graph(IMAGE),
-            self._graph(TRANSFORMER),
-            self._stream("ort"),
-            self._stream("cuda-python"),
-            self._external("torch"),
-            self._external("cupy"),
-            self._run(
-                "prefer-gpu",
-                COPY,
-                "--ep prefer-gpu: what ONNX Runtime chose",
-                (lambda left: checks.chosen(left.title, left.data),),
-                (CPU, DEVICE, RESIDENT),
-                target=("--ep", "prefer-gpu", *(() if self._library is None else ("--ep-library", self._library))),
-            ),
-            self._named_device(),
-        ]
-
-    def _graph(self, model: str) -> Step:
+    def _stream(self) -> Step:
         return self._run(
-            f"cuda-graph-{model}",
-            model,
-            f"--cuda-graph, {model}: replayed, outputs equal",
-            (lambda left: checks.graph(left.title, left.data, left.results.get(model)),),
-            modes_that(lambda mode: mode.captured),
-            ("--cuda-graph",),
-            refusals=("--cuda-graph: ", "cannot use the graph capture feature"),
-        )
-
-    def _stream(self, kind: str) -> Step:
-        return self._run(
-            f"stream-{kind}",
+            "stream-cuda-python",
             COPY,
-            f"--stream {kind}: kernels on a stream of the user's, outputs equal",
-            (lambda left: checks.stream(left.title, left.data, kind, left.results.get(COPY)),),
-            (DEVICE, RESIDENT, HOST_ACCESSIBLE),
-            ("--stream", kind),
+            "--stream cuda-python: kernels on a stream of the user's, outputs equal",
+            (lambda left: checks.stream(left.title, left.data, "cuda-python"),),
+            (DEVICE, RESIDENT),
+            ("--stream", "cuda-python"),
             refusals=("--stream: ", "has no EP device here", "the package cuda-python does not load"),
         )
 
@@ -326,85 +309,39 @@ class FirstPart:
             refusals=(f"--input-memory {library}: it cannot be imported here",),
         )
 
-    def _named_device(self) -> Step:
-        model = (f"models/{TRANSFORMER}.onnx", f"models/{TRANSFORMER}")
-        return Step(
-            "named-device",
-            "without an EP device, by name alone: outputs equal",
-            ("tests.gpu.direct", "named-device", *model, self._ep, self._library or "-", "named-device/figures.json"),
-            "figures.json",
-            (lambda left: checks.named_device(left.title, left.data),),
-            2 * START_S,
-        )
-
     def _costs(self) -> Step:
         """What a mode costs besides time."""
         return self._run(
             "costs",
             IMAGE,
-            "--measure-spin: CPU time with threads that do not spin",
+            "--measure-memory: what each mode holds",
             (
-                lambda left: further.without_spin(left.title, left.data),
-                lambda left: further.memory("--measure-memory: what each mode holds", left.data),
-                lambda left: further.drawn("--measure-energy: what a run draws", left.data),
+                lambda left: checks.memory(left.title, left.data),
+                lambda left: checks.drawn("--measure-energy: what a run draws", left.data),
             ),
             (CPU, RESIDENT),
-            ("--measure-memory", "--measure-energy", "--measure-spin"),
-            starts=6,
-            more_s=8.0,
-        )
-
-    def _devices(self) -> Step:
-        library = () if self._library is None else ("--ep-library", self._library)
-        return Step(
-            "devices",
-            "ortbench devices: the device, its memory and streams, and modes as measured",
-            ("ortbench", "devices", *library, "--json", "devices/devices.json"),
-            "devices.json",
-            (lambda left: checks.devices(left.title, left.data, left.results.get(COPY)),),
-            START_S,
+            ("--measure-memory", "--measure-energy"),
+            more_s=20.0,
         )
 
     def _engines(self, ep: str) -> list[Step]:
-        cold, warm, stream = f"{ep}-cold", f"{ep}-warm", f"{ep}-stream"
-        absent = ("is not installed", " is missing", "finds no device", "Please install TensorRT libraries")
-
-        def built(results: Mapping[str, Result]) -> str | None:
-            return None if cold in results else "no engine was built"
-
-        def engine(
-            name: str, title: str, shows: tuple[Show, ...], *options: str, wait_s: float = 0.0, **more: Any
-        ) -> Step:
-            return self._run(
-                name,
-                "image_classifier",
-                f"--ep {ep}: {title}",
-                shows,
-                (RESIDENT,),
-                ("--engine-cache", f"models/engines-{ep}", *options),
-                target=("--ep", ep),
-                refusals=absent,
-                more_s=wait_s,
-                **more,
-            )
-
+        """An engine is built, and then taken from the cache."""
+        options, target = ("--engine-cache", f"models/engines-{ep}"), ("--ep", ep)
         return [
-            engine(cold, "engine built", (lambda left: checks.engine(left.title, left.data, warm=False),), wait_s=15.0),
-            engine(
-                warm,
-                "engine from the cache",
-                (lambda left: checks.engine(left.title, left.data, warm=True, before=left.results.get(cold)),),
-                lacks=built,
-            ),
-            engine(
-                stream,
-                "--stream ort",
-                (lambda left: checks.stream(left.title, left.data, "ort", left.results.get(warm)),),
-                "--stream",
-                "ort",
-                lacks=built,
-            ),
-        ]
+            self._run(
+                name, SMALL, f"--ep {ep}: {title}", (_engine_show(is_warm),), (RESIDENT,), options, target, more_s, refusals=_ABSENT
+            )
+            for name, title, is_warm, more_s in (
+                (f"{ep}-cold", "engine built", False, 15.0),
+                (f"{ep}-warm", "engine from the cache", True, 0.0),
+            )
+        ]  # fmt: skip
+
+    def _amount(self, seconds: float, answer_s: float = _ANSWER_S) -> tuple[str, ...]:
+        """How much of each mode is measured."""
+        runs = self._scale.runs
+        amount = ("--duration", f"{seconds:g}") if runs is None else ("--iterations", str(runs), "--warmup", "2")
+        return (*amount, "--timeout", f"{answer_s:g}")
 
     def _inputs(self, model: str) -> tuple[str, ...]:
         tolerances = () if model in (COPY, IMAGE) else TF32
@@ -419,24 +356,24 @@ class FirstPart:
         modes: Sequence[str],
         options: Sequence[str] = (),
         target: Sequence[str] = (),
-        starts: int = 1,
         more_s: float = 0.0,
         basic: bool = False,
-        **more: Any,
+        refusals: tuple[str, ...] = (),
     ) -> Step:
-        """`ortbench run` of a model; `starts`: how many workers it has, one after the other."""
+        """`ortbench run` of a model."""
         scale = self._scale
-        seconds = scale.seconds[model] if basic else scale.option_s
-        wanted = () if basic else tuple(word for mode in modes for word in ("--mode", mode))
-        answer = _FIRST_ANSWER_S if basic else ANSWER_S + more_s
+        seconds = (2 * scale.model_s if model == COPY else scale.model_s) if basic else scale.option_s
+        wanted = tuple(word for mode in modes for word in ("--mode", mode))
+        amount = self._amount(seconds, _FIRST_ANSWER_S if basic else _ANSWER_S + more_s)
         line = ("ortbench", "run", f"models/{model}.onnx", *self._inputs(model), *(target or self._target), *wanted)
-        line += (*options, *self._amount(seconds), "--timeout", f"{answer:g}", "--out", name)
-        mode_s = seconds + (_LARGE_MODE_S if model == COPY else MODE_S)
-        planned = starts * START_S + len(modes) * mode_s + more_s
-        return Step(name, title, line, "result.json", shows, planned, basic=basic, **more)
+        mode_s = seconds + (_LARGE_MODE_S if model == COPY else _MODE_S)
+        planned = _START_S + (len(modes) or len(MODES)) * mode_s + more_s
+        return Step(
+            name, title, (*line, *options, *amount, "--out", name), shows, planned, refusals=refusals, basic=basic
+        )
 
 
 def planned_s(steps: Sequence[Step]) -> float:
     """How long all of them take, generously, in seconds, with the writing of the models."""
-    models = _MODELS_S + (_DECODERS_S if any(step.generates for step in steps) else 0)
+    models = _MODELS_S + (_DECODER_S if any(step.generates for step in steps) else 0)
     return models + sum(step.planned_s for step in steps)
