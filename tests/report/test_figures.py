@@ -1,6 +1,8 @@
-"""What a report's pictures show: shaped from scripted results, figure by figure."""
+"""What a report's pictures show, from scripted results; their tables are in golden files too."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -8,22 +10,18 @@ from ortbench.features.page.report.chart_model import Chart, LineChart, StackedB
 from ortbench.features.page.report.charts import bandwidth, distribution, drift, latencies, phases, samples_of
 from ortbench.features.page.report.drawings import draw
 from ortbench.features.page.report.parts import charts_of
+from ortbench.features.page.report.sheet import inline_svg
 from ortbench.model.result import FAILED, Case, Result
+from tests.expect import there
 from tests.odd import MS, swept, without_samples
-from tests.results import broken, measured, result_of, steady, with_bytes
-
-
-def device_case() -> Case:
-    phases = {"h2d": 6, "inference": 7, "d2h": 5, "latency": 20}
-    return measured("device-tensors", **{name: steady([ms * MS]) for name, ms in phases.items()})
+from tests.results import broken, copying, measured, result_of, steady, with_bytes
 
 
 def published() -> Result:
-    cpu = measured("cpu-tensors", latency=steady([20 * MS]))
-    cpu.set_metric("copies", 12 * MS, derived=True)
-    cpu.set_metric("inference", 8 * MS, derived=True)
-    with_bytes(cpu, 30_000_000, 6_000_000)
-    device = device_case()
+    cpu = with_bytes(measured("cpu-tensors", latency=steady([20 * MS])), 30_000_000, 6_000_000)
+    copying(cpu, 12 * MS, 8 * MS)
+    timed = {"h2d": 6, "inference": 7, "d2h": 5, "latency": 20}
+    device = measured("device-tensors", **{name: steady([ms * MS]) for name, ms in timed.items()})
     with_bytes(device, 30_000_000, 6_000_000)
     return result_of(cpu, device, measured("device-resident", latency=steady([8 * MS])))
 
@@ -40,63 +38,44 @@ def bars(chart: Chart | None) -> list[tuple[str, list[tuple[str, float]], float 
 
 def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
     found = phases(published())
-    assert found is not None
     assert bars(found) == [
         ("cpu-tensors", [("≈ copies, both directions (derived)", 12 * MS), ("≈ inference (derived)", 8 * MS)], 20 * MS),
         ("device-tensors", [("H2D", 6 * MS), ("inference", 7 * MS), ("D2H", 5 * MS)], 20 * MS),
         ("device-resident", [("inference", 8 * MS)], 8 * MS),
     ]
-    table = found.table
-    assert table.headings == [
-        "mode",
-        "H2D (ms)",
-        "inference (ms)",
-        "D2H (ms)",
-        "copies (ms)",
-        "sum (ms)",
-        "latency (ms)",
-    ]
-    assert table.rows == (
+    assert there(found).table.rows == (
         ("cpu-tensors", "–", "≈8.00", "–", "≈12.0", "20.0", "20.0"),
         ("device-tensors", "6.00", "7.00", "5.00", "–", "18.0", "20.0"),
         ("device-resident", "–", "8.00", "–", "–", "8.00", "8.00"),
     )
 
 
-def test_a_run_that_nobody_split_is_whole() -> None:
-    found = phases(result_of(measured("cpu-tensors", latency=steady([20 * MS]))))
-    assert found is not None
-    assert bars(found) == [("cpu-tensors", [("no breakdown", 20 * MS)], 20 * MS)]
+def short_copies(ns: int) -> Case:
+    return copying(measured("cpu-tensors", latency=steady([2 * MS])), ns, 2 * MS - ns)
 
 
-@pytest.mark.parametrize("copies", [0, -MS])
-def test_a_run_whose_copies_are_too_short_to_be_seen_is_inference(copies: int) -> None:
-    cpu = measured("cpu-tensors", latency=steady([20 * MS]))
-    cpu.set_metric("copies", copies, derived=True)
-    cpu.set_metric("inference", 20 * MS - copies, derived=True)
-    found = phases(result_of(cpu))
-    assert found is not None
-    assert bars(found) == [("cpu-tensors", [("≈ inference (derived)", 20 * MS)], 20 * MS)]
-    assert found.table.rows == (("cpu-tensors", "–", "≈20.0", "–", "≈0", "20.0", "20.0"),)
-
-
-def test_many_runs_with_one_wait_are_a_time_per_run() -> None:
-    found = phases(result_of(measured("device-resident-async", latency=steady([2 * MS]))))
-    assert found is not None
-    assert bars(found) == [("device-resident-async", [("time per inference", 2 * MS)], 2 * MS)]
-    drawn = draw(found.drawing, "it")
-    assert ">time per inference 2.00 ms<" in drawn
-    assert "<title>device-resident-async: time per inference, median 2.00 ms</title>" in drawn
-    assert "no breakdown" not in drawn
+@pytest.mark.parametrize(
+    ("case", "part"),
+    [
+        (measured("cpu-tensors", latency=steady([2 * MS])), "no breakdown"),
+        (short_copies(0), "≈ inference (derived)"),
+        (short_copies(-MS), "≈ inference (derived)"),
+        (measured("device-resident-async", latency=steady([2 * MS])), "time per inference"),
+    ],
+    ids=["whole", "no copies", "copies below nothing", "many with one wait"],
+)
+def test_a_run_without_parts_is_one_bar(case: Case, part: str) -> None:
+    found = phases(result_of(case))
+    assert bars(found) == [(case.mode, [(part, 2 * MS)], 2 * MS)]
+    titles = re.findall("<title>(.*?)</title>", draw(there(found).drawing, "it"))
+    assert titles[0].startswith(f"{case.mode}: {part}")
 
 
 def test_only_modes_that_are_ok_are_pictured() -> None:
-    result = result_of(
-        measured("cpu-tensors", latency=steady([MS])),
-        broken("device-tensors", FAILED, "it differs", latency=steady([1])),
-    )
-    made = (phases(result), distribution(result), drift(result))
-    assert [[row[0] for row in it.table.rows] for it in made if it is not None] == [["cpu-tensors"]] * 3
+    differs = broken("device-tensors", FAILED, "it differs", latency=steady([1]))
+    result = result_of(measured("cpu-tensors", latency=steady([MS])), differs)
+    charts = (phases(result), distribution(result), drift(result))
+    assert [[row[0] for row in there(it).table.rows] for it in charts] == [["cpu-tensors"]] * 3
     assert charts_of(result_of(broken("cpu-tensors", FAILED, "it broke"))) == []
 
 
@@ -104,27 +83,12 @@ def test_only_modes_that_are_ok_are_pictured() -> None:
 
 
 def test_spread_in_figures() -> None:
-    slow_one = {0: [10 * MS] * 19, 1: [40 * MS]}
-    found = distribution(
-        result_of(measured("cpu-tensors", latency=slow_one), measured("device-tensors", latency=steady([8 * MS])))
-    )
-    assert found is not None
-    assert found.table.headings == [
-        "mode", "samples", "min (ms)", "median (ms)", "95% CI (ms)", "p90 (ms)", "p95 (ms)", "p99 (ms)",
-        "max (ms)", "std dev (ms)",
+    slow_one = measured("cpu-tensors", latency={0: [10 * MS] * 19, 1: [40 * MS]})
+    found = there(distribution(result_of(slow_one, measured("device-tensors", latency=steady([8 * MS])))))
+    assert [it.partition(" (")[0] for it in found.table.headings][3:] == [
+        "median", "95% CI", "p90", "p95", "p99", "max", "std dev",
     ]  # fmt: skip
-    assert found.table.rows[0] == (
-        "cpu-tensors",
-        "20",
-        "10.0",
-        "10.0",
-        "10.0–10.0",
-        "10.0",
-        "11.5",
-        "–",
-        "40.0",
-        "6.71",
-    )
+    assert found.table.rows[0][3:] == ("10.0", "10.0–10.0", "10.0", "11.5", "–", "40.0", "6.71")
     assert found.table.rows[1][6:8] == ("–", "–")
 
 
@@ -137,37 +101,28 @@ def test_every_sample_has_its_time() -> None:
 
 
 def test_drift_in_figures() -> None:
-    cpu = measured(
-        "cpu-tensors", latency={0: [10 * MS] * 4, 1: [11 * MS] * 3 + [44 * MS], 2: [10 * MS] * 4, 3: [12 * MS] * 4}
-    )
+    each_ms = ([10] * 4, [11, 11, 11, 44], [10] * 4, [12] * 4)
+    cpu = measured("cpu-tensors", latency={n: [ms * MS for ms in times] for n, times in enumerate(each_ms)})
     cpu.blocks["latency"] = [[number, 4, number * 10**9] for number in range(4)]
-    found = drift(result_of(cpu))
-    assert found is not None
-    assert found.table.headings == [
-        "mode", "first quarter (ms)", "last quarter (ms)", "change", "slowest (ms)", "slowest at (s)", "over 1.5× median",
-    ]  # fmt: skip
+    found = there(drift(result_of(cpu)))
+    # first and last quarter, change, slowest, when it was, how many took 1.5 times the median
     assert found.table.rows == (("cpu-tensors", "10.0", "12.0", "+20 %", "44.0", "1.03", "1"),)
-
-
-def test_too_few_samples_to_tell_drift() -> None:
-    found = drift(result_of(measured("cpu-tensors", latency={0: [MS] * 7})))
-    assert found is not None
-    assert found.table.rows[0][1:4] == ("–", "–", "–")
+    few = there(drift(result_of(measured("cpu-tensors", latency={0: [MS] * 7}))))
+    assert few.table.rows[0][1:4] == ("–", "–", "–")
+    assert drift(result_of(measured("cpu-tensors", latency={0: [MS]}))) is None
     lost = measured("cpu-tensors", latency=steady([MS] * 4))
     lost.blocks["latency"].pop()
     assert drift(result_of(lost)) is None
-    assert drift(result_of(measured("cpu-tensors", latency={0: [MS]}))) is None
     assert [type(chart.drawing) for chart in charts_of(without_samples())] == [StackedBars]
 
 
-# The copies
+# The copies, and several results
 
 
 def test_copies_lie_beside_the_bandwidth_curve_of_their_link() -> None:
     result = swept()
     result.cases = published().cases
-    found = bandwidth(result)
-    assert found is not None
+    found = there(bandwidth(result))
     assert isinstance(found.drawing, LineChart)
     (panel,) = found.drawing.panels
     assert [(it.name, it.points[0], len(it.points)) for it in panel.lines] == [
@@ -180,23 +135,61 @@ def test_copies_lie_beside_the_bandwidth_curve_of_their_link() -> None:
     assert bandwidth(published()) is None  # without a curve the table says as much
 
 
-# Several results
-
-
 def test_totals_side_by_side() -> None:
-    results = [
-        published(),
-        result_of(measured("cpu-tensors", latency=steady([3 * MS]))),
-        result_of(broken("cpu-tensors", FAILED, "it broke")),
-    ]
-    found = latencies(results, ["a", "b", "c"])
-    assert found is not None
+    failed = result_of(broken("cpu-tensors", FAILED, "it broke"))
+    results = [published(), result_of(measured("cpu-tensors", latency=steady([3 * MS]))), failed]
+    found = there(latencies(results, ["a", "b", "c"]))
     assert found.table.headings == ["result", "cpu-tensors", "device-tensors", "device-resident"]
     assert found.table.rows == (("a", "20.0 ms", "20.0 ms", "8.00 ms"), ("b", "3.00 ms", "–", "–"))
-    assert bars(found) == [
-        ("a: cpu-tensors", [("median", 20 * MS)], None),
-        ("a: device-tensors", [("median", 20 * MS)], None),
+    assert bars(found)[2:] == [
         ("a: device-resident", [("median", 8 * MS)], None),
         ("b: cpu-tensors", [("median", 3 * MS)], None),
     ]
-    assert latencies(results[2:], ["c"]) is None
+    assert latencies([failed], ["c"]) is None
+
+
+# Matplotlib's SVG made fit for a page
+
+WRITTEN = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN"
+  "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">
+<svg xmlns:xlink="http://www.w3.org/1999/xlink" width="80pt" height="40pt" viewBox="0 0 80 40"
+ xmlns="http://www.w3.org/2000/svg" version="1.1">
+ <metadata><x/></metadata>
+ <defs><style type="text/css">*{stroke-linejoin: round; stroke-linecap: butt}</style></defs>
+ <g id="figure_1">
+  <g id="tip-0">
+   <path d="M 1.2345 2
+L 10.06 20
+z
+" clip-path="url(#c)" style="fill: #0072b2; stroke: #123456; stroke-width: 1.25"/>
+  </g>
+  <g id="text_1">
+   <text style="font-size: 12px; font-family: 'DejaVu Sans', sans-serif; text-anchor: middle; fill: #57606a"
+    x="28.84" y="129.797656" transform="rotate(-0 28.84 129.797656)">a &lt; b</text>
+  </g>
+  <g id="line2d_1">
+   <defs><path id="m" d="M 0 0 L 0 3.5"/></defs>
+   <g clip-path="url(#c)"><use xlink:href="#m" x="1" y="2.0" style="stroke: #0072b2"/></g>
+  </g>
+  <g id="dots"><path d="M 1.26 2.26 L 1.26 2.26 M 3 4 L 3 4" style="fill: none"/></g>
+ </g>
+ <defs><clipPath id="c"><rect x="0" y="0" width="80" height="40"/></clipPath></defs>
+</svg>
+"""
+
+
+def test_styles_become_attributes_and_colours_classes() -> None:
+    palette = {"#0072b2": "h2d", "#57606a": "muted"}
+    assert inline_svg(WRITTEN, palette, {"tip-0": 'a "bar" & more'}) == (
+        '<svg viewBox="0 0 80 40" width="80" height="40" font-family="system-ui, sans-serif" stroke-linejoin="round">'
+        '<g><title>a "bar" &amp; more</title>'
+        '<path d="M 1.2 2 L 10.1 20 z" clip-path="url(#c)" fill="#0072b2" stroke="#123456" stroke-width="1.2"'
+        ' class="fill-h2d" /></g>'
+        '<text x="28.8" y="129.8" font-size="12px" text-anchor="middle" fill="#57606a" class="fill-muted">a &lt; b</text>'
+        '<defs><path id="m" d="M 0 0 L 0 3.5" /></defs>'
+        '<g clip-path="url(#c)"><use href="#m" x="1" y="2" stroke="#0072b2" class="stroke-h2d" /></g>'
+        '<path d="M1.3 2.3h0 M3 4h0" fill="none" />'
+        '<defs><clipPath id="c"><rect x="0" y="0" width="80" height="40" /></clipPath></defs>'
+        "</svg>"
+    )
