@@ -1,6 +1,8 @@
-"""What a run's report shows of tensors and nodes that are elsewhere: terminal, Markdown and page, word for word."""
+"""That nodes ran elsewhere, or that copies are inside the graph, is said once, and before any figure."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
@@ -11,17 +13,31 @@ from ortbench.features.page.report.page import build_page
 from ortbench.model.result import Result
 from ortbench.report import comparison, run
 from ortbench.report.markdown import markdown
-from tests.facts.test_placement import made_on_the_cpu
+from ortbench.report.model import Report
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
 from tests.results import EP, MB, published
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
+SAID = f"Nothing ran on {EP}: all 3 nodes ran on the CPU."
+COPIED = "1 Memcpy node inside the graph: 25.0 MB copied in each inference."
+BUILDERS: dict[str, Callable[[list[Result]], Report]] = {
+    "configurations": lambda results: comparison.build_configurations(results, "ab", 0.02, "folder"),
+    "compare": lambda results: comparison.build(results, "ab", 0.02, True),
+    "gate": lambda results: gate.build_gate(Verdict(results, [])),
+}
+
+
+def with_nothing_on_the_ep() -> Result:
+    made = published()
+    made.placement = {"nodes": {CPU_EP: 3}, "memcpy_nodes": 0, "cpu_operators": {"Mul": 2, "Clip": 1}}
+    made.warn("cpu-nodes", "3 nodes stay on the CPU: Mul (2), Clip")
+    return made
+
 
 def with_a_copy_inside() -> Result:
-    """The same, with the Memcpy node that the node on the CPU forces."""
-    made = made_on_the_cpu()
+    made = published()
     made.placement = {
         "nodes": {EP: 2, CPU_EP: 1},
         "memcpy_nodes": 1,
@@ -32,79 +48,42 @@ def with_a_copy_inside() -> Result:
     return made
 
 
-def with_nothing_on_the_ep() -> Result:
-    made = published()
-    made.placement = {"nodes": {CPU_EP: 3}, "memcpy_nodes": 0, "cpu_operators": {"Mul": 2, "Clip": 1}}
-    made.warn("cpu-nodes", "3 nodes stay on the CPU: Mul (2), Clip")
-    return made
-
-
-def test_markdown_says_it_of_every_tensor() -> None:
-    lines = markdown(run.build(with_a_copy_inside())).splitlines()
-    start = lines.index("| tensor | bytes | in modes | memory | why |")
-    assert lines[start : start + 7] == [
-        "| tensor | bytes | in modes | memory | why |",
-        "| --- | ---: | --- | --- | --- |",
-        "| input image | 25.0 MB | cpu-tensors | host memory | passed |",
-        "| input image | 25.0 MB | device-tensors, device-resident | Mem (DEFAULT) | the session's memory info |",
-        "| output adjusted | 25.0 MB | cpu-tensors | host memory | returned |",
-        "| output adjusted | 25.0 MB | device-tensors, device-resident | host memory | made by Clip on the CPU |",
-        "",
-    ]
-    assert (
-        sum(line.startswith("- 1 Memcpy node inside the graph: 25.0 MB copied in each inference.") for line in lines)
-        == 1
-    )
-    assert not any("warning" in line for line in lines)
-
-
 def test_that_nothing_ran_on_the_ep_comes_before_any_figure() -> None:
-    said = f"Nothing ran on {EP}: all 3 nodes ran on the CPU."
     lines = shown(run.build, with_nothing_on_the_ep(), width=120)
-    at = lines.index(f"! {said}")
+    at = lines.index(f"! {SAID}")
     assert lines[at + 1].startswith("  Next: ortbench inspect ")
     assert lines[at + 3].startswith("mode ")
-    assert sum(said in line for line in lines) == 1
+    assert sum(SAID in line for line in lines) == 1
     assert not any("warning" in line for line in lines)
     text = markdown(run.build(with_nothing_on_the_ep()))
-    assert text.index(f"- {said}") < text.index("| mode |")
-    assert text.count(said) == 1
+    assert text.index(f"- {SAID}") < text.index("| mode |")
     found = Page(build_page([with_nothing_on_the_ep()], ["a"]))
-    assert found.text("h1") == [f"Nothing ran on {EP}: all 3 nodes ran on the CPU"]
-    assert found.text("li")[0] == said
+    assert (found.text("h1"), found.text("li")[0]) == ([SAID.removesuffix(".")], SAID)
 
 
-def test_results_side_by_side_say_it_before_any_figure() -> None:
-    said = f"Nothing ran on {EP}: all 3 nodes ran on the CPU."
+@pytest.mark.parametrize("name", BUILDERS)
+def test_results_side_by_side_say_it_before_any_figure(name: str) -> None:
     off, other = with_nothing_on_the_ep(), published()
-    both, one = ([off, with_nothing_on_the_ep()], f"! {said}"), ([off, other], f"! a: {said}")
-    for results, line in (both, one):
-        assert shown(comparison.build_configurations, results, "ab", 0.02, "folder", width=120)[0] == line
-        assert shown(comparison.build, results, "ab", 0.02, True, width=120)[0] == line
-        gated = shown(gate.build_gate, Verdict(results, []), width=120)
-        assert gated[0] in (f"! {said}", f"! candidate: {said}")
-        assert not any("stay on the CPU" in text for text in gated)
-    many = Page(build_page([off, with_nothing_on_the_ep()], ["a", "b"]))
-    assert many.text("h1")[0].startswith("In 2 of 2 results ")
-    mixed = Page(build_page([off, other], ["a", "b"]))
-    assert mixed.text("h1") == ["In 1 of 2 results most of the model did not run on the EP that was asked for"]
+    of_both = shown(BUILDERS[name], [off, with_nothing_on_the_ep()], width=120)
+    of_one = shown(BUILDERS[name], [off, other], width=120)
+    assert of_both[0] == f"! {SAID}"
+    assert of_one[0] == (f"! candidate: {SAID}" if name == "gate" else f"! a: {SAID}")
+    assert not any("stay on the CPU" in line for line in of_both)
 
 
-def test_sides_say_what_is_copied_inside_the_graph_in_place_of_the_warning() -> None:
-    copied = "• 1 Memcpy node inside the graph: 25.0 MB copied in each inference."
-    results = [with_a_copy_inside(), with_a_copy_inside()]
-    for lines in (
-        shown(comparison.build_configurations, results, "ab", 0.02, "folder", width=300),
-        shown(gate.build_gate, Verdict(results, []), width=300),
+def test_a_page_of_several_says_in_how_many() -> None:
+    for results, said in (
+        ([with_nothing_on_the_ep()] * 2, "In 2 of 2 "),
+        ([with_nothing_on_the_ep(), published()], "In 1 of 2 "),
     ):
-        assert [line.startswith(copied) for line in lines if "Memcpy" in line] == [True]
+        (headline,) = Page(build_page(results, ["a", "b"])).text("h1")
+        assert headline.startswith(said)
 
 
-def test_words_of_a_page_wrap_and_what_explains_a_table_is_below_it() -> None:
-    text = build_page([with_a_copy_inside()], ["a"])
-    assert '<td class="left prose">the session&#39;s memory info</td>' in text
-
-
-def test_a_result_of_an_earlier_version_has_no_such_table() -> None:
-    assert "in modes" not in markdown(run.build(published()))
-    assert "Tensor memory" not in Page(build_page([published()], ["a"])).text("h2")
+@pytest.mark.parametrize("name", ["configurations", "gate"])
+def test_copies_inside_the_graph_are_said_in_place_of_the_warning(name: str) -> None:
+    results = [with_a_copy_inside(), with_a_copy_inside()]
+    lines = shown(BUILDERS[name], results, width=300)
+    assert [line.startswith(f"• {COPIED}") for line in lines if "Memcpy" in line] == [True]
+    text = markdown(run.build(with_a_copy_inside()))
+    assert (text.count(f"- {COPIED}"), text.count("warning")) == (1, 0)
