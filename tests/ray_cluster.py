@@ -1,8 +1,7 @@
 """A Ray cluster of several machines in one, in a process of its own: it prints much, and is all gone with it.
 
-``python -m tests.ray_cluster`` starts one as the JSON on its first line of input says, a list of machines: ``name``, ``cpus``,
-``gpus``, ``resources``, ``environ``. It prints its address; a line ``kill NAME`` then ends a machine as a failure would; at the end of
-its input it ends.
+``python -m tests.ray_cluster`` reads JSON, a list of machines, prints the cluster's address, ends a machine for each line
+with a name, and ends itself at the end of its input.
 """
 
 from __future__ import annotations
@@ -24,21 +23,11 @@ _HEALTH = {"health_check_period_ms": 1000, "health_check_timeout_ms": 10000, "he
 
 
 class RayCluster:
-    """A cluster that runs.
-
-    Args:
-        process: that keeps it.
-        folder: of its own files and of those that tasks leave.
-
-    Attributes:
-        address: of it.
-        temporary: where processes on its machines have their temporary files.
-        tmpdir: what Ray takes for the system's folder of temporary files.
-    """
+    """A cluster that runs, by its process and the folder of its files."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self._process = process
-        self.tmpdir, self.temporary = folder, folder / "t"
+        self.tmpdir = folder  # what Ray takes for the system's folder of temporary files
         self.address = self._answer()
 
     def _answer(self) -> str:
@@ -48,9 +37,9 @@ class RayCluster:
         return line
 
     def kill(self, machine: str) -> None:
-        """End a machine, and all that runs on it."""
+        """End a machine as a failure would, and all that runs on it."""
         assert self._process.stdin is not None
-        print("kill", machine, file=self._process.stdin, flush=True)
+        print(machine, file=self._process.stdin, flush=True)
         assert self._answer() == "killed"
 
 
@@ -60,21 +49,13 @@ def ray_cluster(machines: Sequence[dict[str, Any]]) -> Iterator[RayCluster]:
     import psutil
 
     folder = Path(tempfile.mkdtemp(prefix="ortray", dir="/tmp"))  # sockets in it have short names only
-    (folder / "ray").mkdir()
     (folder / "t").mkdir()
     mine = {"RAY_TMPDIR": str(folder), "TMPDIR": str(folder / "t"), "RAY_USAGE_STATS_ENABLED": "0"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.ray_cluster"],
-        cwd=Path(__file__).resolve().parent.parent,
-        env={**os.environ, **mine},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
+        [sys.executable, "-m", "tests.ray_cluster"], cwd=Path(__file__).parent.parent, env={**os.environ, **mine},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+    )  # fmt: skip
     assert process.stdin is not None
-    assert process.stdout is not None
     with process:
         try:
             print(json.dumps(list(machines)), file=process.stdin, flush=True)
@@ -97,30 +78,22 @@ def main() -> None:
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    wanted = json.loads(sys.stdin.readline())
+    first, *others = (
+        {"node_name": it["name"], "num_cpus": 1, "num_gpus": it["gpus"], "resources": it["resources"], "env_vars": it["environ"]}
+        for it in json.loads(sys.stdin.readline())
+    )  # fmt: skip
 
     from ray.cluster_utils import Cluster
 
-    cluster: Any = None
-    nodes: dict[str, Any] = {}
-    for number, machine in enumerate(wanted):
-        given = {
-            "node_name": machine["name"],
-            "num_cpus": machine.get("cpus", 1),
-            "num_gpus": machine.get("gpus", 0),
-            "resources": machine.get("resources", {}),
-            "env_vars": machine.get("environ"),
-        }
-        if cluster is None:
-            head = {**given, "include_dashboard": False, "_system_config": _HEALTH}
-            cluster = Cluster(initialize_head=True, head_node_args=head)
-            nodes[machine["name"]] = cluster.head_node
-        else:
-            nodes[machine["name"]] = cluster.add_node(wait=number == len(wanted) - 1, **given)
+    head = {**first, "include_dashboard": False, "_system_config": _HEALTH}
+    cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+    nodes = {first["node_name"]: cluster.head_node}
+    for machine in others:
+        nodes[machine["node_name"]] = cluster.add_node(wait=machine is others[-1], **machine)
     cluster.wait_for_nodes(60)
     print(cluster.address, file=answers, flush=True)
     for line in sys.stdin:
-        cluster.remove_node(nodes[line.split()[1]], allow_graceful=False)
+        cluster.remove_node(nodes[line.strip()], allow_graceful=False)
         print("killed", file=answers, flush=True)
     cluster.shutdown()
 

@@ -13,18 +13,17 @@ from ortbench.features.suite.job.jobs import files_at, jobs_of, with_files
 from ortbench.plan.toml_file import Demand
 from tests.conftest import MODELS, ortbench, ortbench_here
 
-CPUS = {"CPU": 8, "memory": 1e9, "node:10.0.0.1": 1}
-CARDS = {"CPU": 4, "GPU": 2, "H100": 2, "accelerator_type:H100": 1}
-
 
 def test_a_case_without_cards_takes_all_cpus_of_a_machine() -> None:
+    cpus = {"CPU": 8, "memory": 1e9, "node:10.0.0.1": 1}
+    cards = {"CPU": 4, "GPU": 2, "H100": 2, "accelerator_type:H100": 1}
     amounts_for = pytest.importorskip("ortbench.features.cluster.job.tasks", exc_type=ImportError).amounts_for
-    assert amounts_for(Demand(), [CPUS]) == {"CPU": 8}
-    assert amounts_for(Demand(), [CARDS]) == {"CPU": 4}
-    assert amounts_for(Demand(), [CARDS, CPUS]) == {"CPU": 8}  # with fewer it could be beside another case
-    assert amounts_for(Demand(0, {"H100": 1}), [CARDS, CPUS]) == {"CPU": 4, "H100": 1}
-    assert amounts_for(Demand(1, {"H100": 1}), [CARDS, CPUS]) == {"CPU": 1, "GPU": 1, "H100": 1}
-    assert amounts_for(Demand(3), [CARDS, CPUS]) is None
+    assert amounts_for(Demand(), [cpus]) == {"CPU": 8}
+    assert amounts_for(Demand(), [cards]) == {"CPU": 4}
+    assert amounts_for(Demand(), [cards, cpus]) == {"CPU": 8}  # with fewer it could be beside another case
+    assert amounts_for(Demand(0, {"H100": 1}), [cards, cpus]) == {"CPU": 4, "H100": 1}
+    assert amounts_for(Demand(1, {"H100": 1}), [cards, cpus]) == {"CPU": 1, "GPU": 1, "H100": 1}
+    assert amounts_for(Demand(3), [cards, cpus]) is None
     assert amounts_for(Demand(), []) is None
 
 
@@ -69,27 +68,28 @@ def test_what_a_job_names_travels(tmp_path: Path) -> None:
     assert str(there.baseline) == f"not sent: {tmp_path / 'data' / job.case.id}"  # the earlier suite lacks this case
 
 
+def outside(name: str) -> onnx.TensorProto:
+    """A tensor whose data lie in another file."""
+    tensor = onnx.TensorProto(name="x", data_type=onnx.TensorProto.FLOAT, data_location=onnx.TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value=name)
+    return tensor
+
+
 def test_what_a_model_has_elsewhere_goes_with_it(tmp_path: Path) -> None:
-    def outside(name: str) -> onnx.TensorProto:
-        tensor = onnx.TensorProto(name="x", data_type=onnx.TensorProto.FLOAT, data_location=onnx.TensorProto.EXTERNAL)
-        tensor.external_data.add(key="location", value=name)
-        return tensor
-
-    def constant(name: str) -> onnx.NodeProto:
-        return onnx.helper.make_node("Constant", [], ["c"], value=outside(name))
-
-    branch = onnx.helper.make_graph([constant("branch")], "branch", [], [])
-    compiled = onnx.helper.make_node("EPContext", [], [], ep_cache_context="compiled")
-    embedded = onnx.helper.make_node("EPContext", [], [], ep_cache_context=b"\xff\xfe")
-    nodes = [onnx.helper.make_node("If", ["x"], ["y"], then_branch=branch), compiled, embedded]
-    graph = onnx.helper.make_graph(
-        nodes, "g", [], [], [outside("weights"), outside("../elsewhere"), outside("not there")]
-    )
+    make_node, make_graph = onnx.helper.make_node, onnx.helper.make_graph
+    inner, function = (make_node("Constant", [], ["c"], value=outside(name)) for name in ("branch", "function"))
+    nodes = [
+        make_node("If", ["x"], ["y"], then_branch=make_graph([inner], "branch", [], [])),
+        make_node("EPContext", [], [], ep_cache_context="compiled"),
+        make_node("EPContext", [], [], ep_cache_context=b"\xff\xfe"),
+    ]
+    graph = make_graph(nodes, "g", [], [], [outside(name) for name in ("weights", "../elsewhere", "not there")])
     graph.sparse_initializer.add(values=outside("values"), indices=outside("indices"))
-    model = onnx.helper.make_model(graph, functions=[onnx.FunctionProto(name="f", node=[constant("function")])])
-    (tmp_path / "m").mkdir()
-    (tmp_path / "m" / "m.onnx").write_bytes(model.SerializeToString())
+    model = onnx.helper.make_model(graph, functions=[onnx.FunctionProto(name="f", node=[function])])
+    folder = tmp_path / "m"
+    folder.mkdir()
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
     beside = ["branch", "compiled", "function", "indices", "values", "weights"]
-    for place in (*(f"m/{name}" for name in beside), "m/nothing of it", "elsewhere"):
-        (tmp_path / place).write_text(place)
-    assert [*files_at(tmp_path / "m" / "m.onnx")] == sorted(["m.onnx", *beside])
+    for path in (*(folder / name for name in beside), folder / "nothing of it", tmp_path / "elsewhere"):
+        path.touch()
+    assert [*files_at(folder / "m.onnx")] == sorted(["m.onnx", *beside])
