@@ -20,8 +20,7 @@ JQ = re.findall(r"^jq .+$", PAGE, re.MULTILINE)
 PYTHON = re.findall(r"^```python\n(.+?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_there_are_examples() -> None:
-    assert (len(JQ), len(PYTHON)) == (3, 2)
+assert (len(JQ), len(PYTHON)) == (3, 2)
 
 
 @pytest.mark.process
@@ -45,9 +44,8 @@ def test_what_pandas_finds(code: str) -> None:
 def test_what_a_tool_for_histories_reads(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.+?)^```", page, re.MULTILINE | re.DOTALL)
-    (configured,) = yaml.safe_load(re.findall(r"^```yaml\n(.+?)^```", page, re.MULTILINE | re.DOTALL)[-1])[
-        "tests"
-    ].values()
+    configuration = yaml.safe_load(re.findall(r"^```yaml\n(.+?)^```", page, re.MULTILINE | re.DOTALL)[-1])
+    (configured,) = configuration["tests"].values()
     for number, day in enumerate(("2026-10-02T02:00:00+00:00", "2026-10-01T02:00:00+00:00")):
         result = json.loads((ROOT / "reports" / "copy_bound-cpu" / "result.json").read_text())
         place = tmp_path / "results" / str(number) / "result.json"
@@ -56,11 +54,8 @@ def test_what_a_tool_for_histories_reads(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     with (tmp_path / configured["file"]).open(newline="") as file:
         rows = [*csv.DictReader(file)]
-    columns = [
-        configured["time_column"],
-        *configured["attributes"],
-        *(it["column"] for it in configured["metrics"].values()),
-    ]
+    metrics = [it["column"] for it in configured["metrics"].values()]
+    columns = [configured["time_column"], *configured["attributes"], *metrics]
     assert [[row[it] for it in columns] for row in rows] == [
         [day, "1.31.1", "5285603"] for day in ("2026-10-01T02:00:00+00:00", "2026-10-02T02:00:00+00:00")
     ]

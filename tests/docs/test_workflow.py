@@ -19,14 +19,7 @@ import yaml
 from ortbench.core import errors
 from tests.conftest import ROOT, lacking
 
-
-def workflow_of(page: str) -> str:
-    """The workflow in a page of docs/."""
-    text, *_ = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
-    return str(text)
-
-
-TEXT = workflow_of("ci.md")
+TEXT, *_ = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(encoding="utf-8"), re.DOTALL)
 WORKFLOW: dict[Any, Any] = yaml.safe_load(TEXT)
 JOBS: dict[str, dict[str, Any]] = WORKFLOW["jobs"]
 STEPS: list[tuple[str, dict[str, Any]]] = [(job, step) for job in JOBS for step in JOBS[job]["steps"]]
@@ -61,54 +54,31 @@ def carry_out(script: str, place: Path, ortbench: str, **environment: str) -> su
     (programs / "ortbench").chmod(0o755)
     (place / "step.sh").write_text(script)
     path = os.pathsep.join([str(programs), os.environ["PATH"]])
-    return subprocess.run(
-        ["bash", "-e", "step.sh"],
-        cwd=place,
-        env={**os.environ, **environment, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=1800,
-    )
+    env = {**os.environ, **environment, "PATH": path}
+    return subprocess.run(["bash", "-e", "step.sh"], cwd=place, env=env, capture_output=True, text=True, timeout=1800)
 
 
-# Its form
-
-
-def test_only_the_job_that_pushes_may_write() -> None:
+def test_its_form() -> None:
+    """Only the job that pushes may write; what the gate writes is kept whatever it says; the history is handed on."""
     assert WORKFLOW["permissions"] == {"contents": "read"}
     assert "permissions" not in JOBS["gate"]
     assert JOBS["history"]["permissions"] == {"contents": "write", "deployments": "write"}
-
-
-def test_what_the_gate_writes_is_kept_whatever_it_says() -> None:
     _, arguments = command_of("gate")
-    step = uses("gate", "actions/upload-artifact")
-    assert step["if"] == "always()"
-    kept = step["with"]["path"].split()
-    assert kept == [value_of(arguments, "--junit"), f"{value_of(arguments, '--out')}/"]
-    assert JOBS["gate"]["steps"][-1] is step
-
-
-def test_the_history_is_handed_on() -> None:
+    upload = uses("gate", "actions/upload-artifact")
+    assert JOBS["gate"]["steps"][-1] is upload
+    assert upload["if"] == "always()"
+    assert upload["with"]["path"].split() == [value_of(arguments, "--junit"), f"{value_of(arguments, '--out')}/"]
     _, arguments = command_of("history")
-    step = uses("history", "benchmark-action/github-action-benchmark")
-    assert step["with"]["output-file-path"] == value_of(arguments, "--action-json")
-    assert step["with"]["tool"] == "customSmallerIsBetter"
-    assert step["with"]["auto-push"] is True
-    assert step["with"]["github-token"] == "${{ secrets.GITHUB_TOKEN }}"
-
-
-# What its steps do
+    given = uses("history", "benchmark-action/github-action-benchmark")["with"]
+    assert given["output-file-path"] == value_of(arguments, "--action-json")
+    assert (given["tool"], given["auto-push"]) == ("customSmallerIsBetter", True)
+    assert given["github-token"] == "${{ secrets.GITHUB_TOKEN }}"
 
 
 CODES = {
-    "passed": errors.DONE,
-    "benchmark failed": errors.BENCHMARK_FAILED,
-    "bad input": errors.BAD_INPUT,
-    "regression": errors.REGRESSION,
-    "cannot tell": errors.CANNOT_TELL,
-    "not comparable": errors.NOT_COMPARABLE,
-}
+    "passed": errors.DONE, "benchmark failed": errors.BENCHMARK_FAILED, "bad input": errors.BAD_INPUT, "regression": errors.REGRESSION,
+    "cannot tell": errors.CANNOT_TELL, "not comparable": errors.NOT_COMPARABLE,
+}  # fmt: skip
 
 
 def test_the_exit_codes_it_names() -> None:
@@ -130,15 +100,12 @@ def test_only_cannot_tell_is_forgiven(code: int, tmp_path: Path) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("job", JOBS)
 def test_its_commands_run(job: str, tmp_path: Path) -> None:
-    """Candidate and baseline are the same model here, and no machine is so busy that one of them takes ten times as long:
-    the gate passes, or cannot tell in so short a time."""
     script, arguments = command_of(job)
     for place in ("models", "base/models"):
         shutil.copytree(ROOT / "models", tmp_path / place, ignore=shutil.ignore_patterns("*.py"))
     program = f'exec {shlex.quote(sys.executable)} -m ortbench "$@" {SHORTER[arguments[0]]}'
-    done = carry_out(
-        script.replace(" 5%", " 900%"), tmp_path, program, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md")
-    )
+    script = script.replace(" 5%", " 900%")  # candidate and baseline are the same model
+    done = carry_out(script, tmp_path, program, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("# ortbench")
     assert list((tmp_path / value_of(arguments, "--out")).rglob("result.json"))

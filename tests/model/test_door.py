@@ -11,18 +11,13 @@ import pytest
 from ortbench.core import parts
 from ortbench.core.errors import BadInput
 from ortbench.model import file_reading
+from tests.expect import refusal
 from tests.model.toys import Result, Stats, Value, case, result, stats
 
 
 def decode(data: object) -> Result:
     content = data if isinstance(data, bytes) else json.dumps(data).encode()
     return file_reading.decode(content, "result.json", Result)
-
-
-def error_of(data: object) -> str:
-    with pytest.raises(BadInput) as caught:
-        decode(data)
-    return str(caught.value)
 
 
 def metric(**changed: object) -> dict[str, Any]:
@@ -40,32 +35,23 @@ WRONG: list[tuple[object, str]] = [
     (metric(median="x"), f'{AT}.median: a number is needed, not "x"'),
     (metric(median=1.5), f"{AT}.median: a whole number is needed, not 1.5"),
     (metric(median=None), f"{AT}.median: a number is needed, not null"),
-    (metric(median=True), f"{AT}.median: a number is needed, not true"),
-    (metric(median=[1, 2]), f"{AT}.median: a number is needed, not a list of 2"),
     (metric(ci95={}), f"{AT}.ci95: a list or null is needed, not an object of 0"),
     (metric(ci95=[1, 2, 3]), f"{AT}.ci95: a list of length 2 is needed, not a list of 3"),
     (metric(ci95=[1, "x"]), f'{AT}.ci95[1]: a number is needed, not "x"'),
-    (result(cases=[case(metrics=[])]), "cases[0].metrics: an object is needed, not a list of 0"),
     (result(cases=[case(metrics={"a": stats(), "b": 3})]), "cases[0].metrics.b: an object is needed, not 3"),
-    (result(cases=[case(metrics={"loop": {"value": "x"}})]), 'cases[0].metrics.loop.value: a number is needed, not "x"'),
     (result(cases=[case(by_stage={"a": {}, "b": {"c": stats(), "d": stats(n="x")}})]),
      'cases[0].by_stage.b.d.n: a number is needed, not "x"'),
     (result(cases=[case(speedup={"value": 2, "derived": 1})]), "cases[0].speedup.derived: true or false is needed, not 1"),
     (result(cases=[case(speedup=3)]), "cases[0].speedup: an object or null is needed, not 3"),
     (result(cases=[case(point={"batch": 8, "rate": None})]), "cases[0].point.rate: a number or a text is needed, not null"),
     (result(cases=[case(samples={"latency": [1, 2, "x"]})]), 'cases[0].samples.latency[2]: a number is needed, not "x"'),
-    (result(cases={}), "cases: a list is needed, not an object of 0"),
     (result(note=3), "note: a text or null is needed, not 3"),
-    (result(device={"name": 3}), "device.name: a text is needed, not 3"),
     (result(device={"cores": []}), "device.cores: a number is needed, not a list of 0"),
     (result(links=[{"from": 3, "bytes": 1}]), "links[0].from: a text is needed, not 3"),
     ([], "an object is needed, not a list of 0"),
-    (3, "an object is needed, not 3"),
     # keys and values
     (metric() | {"device": {}}, 'device: the key "name" is missing'),
-    (result(cases=[{}]), 'cases[0]: the key "mode" is missing'),
     (result(cases=[case(metrics={"a": stats(), "b": {"n": 3, "p99": 5}})]), 'cases[0].metrics.b: the key "median" is missing'),
-    ({}, 'the key "schema_version" is missing'),
     (metric(n=-3), f"{AT}.n: a number of at least 0 is needed, not -3"),
     (result(warnings=["a", "b", "c"]), "warnings: a list of length at most 2 is needed, not a list of 3"),
     (result(cases=[case(status="fine")]), 'cases[0].status: "fine" is none of the values that are known'),
@@ -76,15 +62,12 @@ WRONG: list[tuple[object, str]] = [
     (result(added={"a b": [1, float("-inf")]}), 'added["a b"][1]: a number is needed, not -Infinity'),
     (b'{"a": 1e999}', "a: a number is needed, not Infinity"),
     (metric(median=2**64), f"{AT}.median: an integer of at most 64 bits is needed, not 18446744073709551616"),
-    (metric(median=-(2**63) - 1), f"{AT}.median: an integer of at most 64 bits is needed, not -9223372036854775809"),
     (result(cases=[case(samples={"latency": [1, 2**70]})]),
      "cases[0].samples.latency[1]: an integer of at most 64 bits is needed, not 1180591620717411303424"),
     (b'{"a": ' + b"9" * 5000 + b"}", f"a: an integer of at most 64 bits is needed, not {'9' * 38}…"),
     # JSON
     (b"", "is not JSON: it is empty"),
-    (b" \n", "is not JSON: it is empty"),
     (b'{"schema_version": 2, "cases', "is not JSON: it ends too early"),
-    (b'{"schema_version": 2,\n', "is not JSON: it ends too early"),
     (b'{"schema_version": 2}\n]', "is not JSON: line 2, column 1: extra data"),
     (b'{\n"a": "\x1b[31m"}', "is not JSON: line 2, column 7: invalid control character at"),
     (b'{"a": "\xff"}', "is not JSON: byte 7 is not UTF-8"),
@@ -100,7 +83,7 @@ WRONG: list[tuple[object, str]] = [
 @pytest.mark.parametrize(("data", "message"), WRONG, ids=[message[:60] for _, message in WRONG])
 def test_what_is_wrong_with_a_file_is_said_in_one_line_with_the_place(data: object, message: str) -> None:
     separator = " " if message.startswith(("is ", "cannot ")) else ": "
-    assert error_of(data) == f"result.json{separator}{message}"
+    assert refusal(BadInput, decode, data) == f"result.json{separator}{message}"
 
 
 def test_nesting_that_is_read_can_be_written() -> None:
@@ -118,21 +101,13 @@ def test_parts_are_of_their_types() -> None:
 
 def test_texts_of_a_file_are_printable() -> None:
     content = json.dumps(result(note="a\x00\x1b\ud800\n\t", added={"\x07k": ["\x9b", {"a": "\ufffe"}]})).encode()
-    found = decode(content)
+    found = decode(b"\xef\xbb\xbf" + content)  # a byte order mark is no part of a file
     assert (found.note, vars(found)[parts.UNKNOWN]) == ("a���\n\t", {"added": {"�k": ["�", {"a": "�"}]}})
 
 
-def test_a_byte_order_mark_is_no_part_of_a_file() -> None:
-    assert decode(b"\xef\xbb\xbf" + json.dumps(result()).encode()).schema_version == 2
-
-
 def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for path, why in (
-        ("none.json", "No such file"),
-        (".", "Is a directory"),
-        ("a\0b", "embedded null"),
-        ("x" * 999, "name too long"),
-    ):
+    reasons = {"none.json": "No such file", ".": "Is a directory", "a\0b": "embedded null", "x" * 999: "name too long"}
+    for path, why in reasons.items():
         with pytest.raises(BadInput, match=rf"^cannot read .*: .*{why}"):
             file_reading.read(tmp_path / path, Result)
     file = tmp_path / "result.json"

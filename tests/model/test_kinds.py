@@ -9,22 +9,15 @@ from ortbench.model.kinds import RUN, Kind, kind_of, kinds
 from ortbench.model.metrics import GATED, METRICS, Figure
 from ortbench.plan.options import declared_options, limits_of_kinds
 
-EVERY = pytest.mark.parametrize("kind", kinds().values(), ids=kinds())
 
-
-@EVERY
-def test_a_kind_names_what_there_is(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", kinds().values(), ids=kinds())
+def test_a_kind_names_what_there_is_and_gates_what_is_compared(kind: Kind) -> None:
     assert {*kind.checks} - {"slo"} <= {it.flag for it in declared_options(Limits).values()} | limits_of_kinds().keys()
     for view in kind.views:
         assert view.axis == "" or view.axis in {axis.name for axis in kind.axes}
         for figures in (view.compared, view.gated):
             assert len({*figures}) == len(figures)
             assert all(it.statistic in (GATED if METRICS[it.metric].sampled else ("",)) for it in figures)
-
-
-@EVERY
-def test_what_is_gated_is_compared_and_can_be_better_or_worse(kind: Kind) -> None:
-    for view in kind.views:
         assert {*view.gated} <= {*view.compared}
         assert all(METRICS[it.metric].better != "none" for it in view.compared)
         assert bool(view.gated) == bool(kind.checks)

@@ -13,32 +13,23 @@ AtLeast0 = Annotated[int, Meta(ge=0)]
 
 
 class Machine(TypedDict, total=False):
-    """A machine."""
-
     cores: int
 
 
 class Device(Machine):
-    """A device of a machine."""
-
     name: str
     memory: NotRequired[int]
 
 
 Link = TypedDict("Link", {"from": str, "bytes": int})
-Link.__doc__ = "A copy between stages."
 
 
 class Metric(OneOf):
-    """A metric of a case."""
-
     __slots__ = ()
 
 
 @dataclass
 class Stats(Metric):
-    """Statistics of samples."""
-
     n: AtLeast0
     median: int
     p99: int
@@ -51,16 +42,12 @@ class Stats(Metric):
 
 @dataclass
 class Value(Metric):
-    """One number."""
-
     value: float
     derived: bool = False
 
 
 @dataclass
 class Case:
-    """What one mode gave."""
-
     mode: str
     status: Literal["ok", "failed"] = "ok"
     point: dict[str, float | str] = field(default_factory=dict)
@@ -74,8 +61,6 @@ class Case:
 
 @dataclass
 class Result:
-    """A result."""
-
     schema_version: int
     device: Device
     cases: list[Case]
