@@ -16,7 +16,6 @@ from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
 from ortbench.facts.fact import Fact, Quantity
 from ortbench.facts.findings import facts_of, findings_of
-from ortbench.features.bandwidth.analysis import copies, fail, put_samples
 from ortbench.features.chain.model import ChainLink, ChainStage
 from ortbench.features.load.analysis import knees, load_cases, put_scaling
 from ortbench.features.load.model import SloRate
@@ -31,7 +30,7 @@ from ortbench.features.sweep.model import Switching
 from ortbench.features.sweep.plan import Shape
 from ortbench.model.metric_names import Slo
 from ortbench.model.metrics import figure
-from ortbench.model.modes import DIRECTIONS, HOST_ACCESSIBLE, LATENCY, RESIDENT, SECOND_INFERENCE, START_PARTS, STEP
+from ortbench.model.modes import HOST_ACCESSIBLE, LATENCY, RESIDENT, SECOND_INFERENCE, START_PARTS, STEP
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
 from ortbench.model.schema import (
     Direction,
@@ -604,57 +603,37 @@ def profiled(**changed: Any) -> Nodes:
 
 
 class Copied(NamedTuple):
-    """Copies of a size in one direction, in blocks of three equal samples, or why they failed."""
+    """Copies of a size in one direction, in blocks of three equal samples, or none of them, which failed."""
 
     way: Direction
     memory: str
     size: int
     ns: int | None = None
     rounds: int = 6
-    reason: str = "it broke"
-
-
-def add_copied(result: Result, copied: Copied) -> Case:
-    """Give a bandwidth curve more copies; their case."""
-    places = [case.point for case in result.cases]
-    case = copies(copied.memory, copied.size)
-    if case.point in places:
-        case = result.cases[places.index(case.point)]
-    else:
-        result.cases.append(case)
-        points = [it.point for it in result.cases]
-        result.axes = [
-            {"name": name, "unit": unit, "values": [*dict.fromkeys(it[name] for it in points)]}
-            for name, unit in (("memory", ""), ("size", "B"))
-        ]
-    if copied.ns is None:
-        fail(case, copied.way, copied.reason)
-    else:
-        blocks = [[number, 3, number * 10**9] for number in range(copied.rounds)]
-        put_samples(case, copied.way, [copied.ns] * 3 * copied.rounds, blocks)
-    return case
 
 
 def curve_of(*copied: Copied) -> Result:
     """A bandwidth curve on the machine of `result_of`."""
-    result = replace(
-        result_of(),
-        created="2026-01-02T00:00:00+00:00",
-        command=["ortbench", "bandwidth"],
-        model=empty(),
-        placement=empty(),
-        setup={"seed": 0},
-        stopped={"reason": "duration", "value": 20},
-        kind="bandwidth",
-    )
+    cases: dict[tuple[str, int], Case] = {}
+    for way, memory, size, ns, rounds in copied:
+        case = cases.setdefault((memory, size), Case("copy", point={"memory": memory, "size": size}))
+        if ns is None:
+            case.status, case.reason = FAILED, f"{way}: it broke"
+            case.checks[way] = {"verdict": "failed", "how": "it broke"}
+        else:
+            n = 3 * rounds
+            case.samples[way], case.blocks[way] = [ns] * n, [[number, 3, number * 10**9] for number in range(rounds)]
+            case.metrics[way] = Stats(n, ns, ns, ns, ns, ns, ns, ns, 0, 0, (ns, ns))
+            case.set_metric(f"{way}_rate", round(1e9 * size / ns), derived=True)
+    made = result_of(*cases.values())
+    made.kind, made.created, made.command = "bandwidth", "2026-01-02T00:00:00+00:00", ["ortbench", "bandwidth"]
+    made.model, made.placement, made.setup = empty(), empty(), {"seed": 0}
+    made.stopped = {"reason": "duration", "value": 20}
     sync: Sync = {"kind": "run", "cost_ns": 0, "how": "proved"}
-    result.target["copy_sync"] = {it.memory: dict.fromkeys(DIRECTIONS, sync) for it in copied}
-    for it in copied:
-        add_copied(result, it)
+    made.target["copy_sync"] = {it.memory: {"h2d": sync, "d2h": sync} for it in copied}
     for axis, unit in (("size", "B"), ("memory", "")):
-        values = list(dict.fromkeys(case.point[axis] for case in result.cases))
-        result.axes.append({"name": axis, "unit": unit, "values": values})
-    return result
+        made.axes.append({"name": axis, "unit": unit, "values": [*dict.fromkeys(it.point[axis] for it in made.cases)]})
+    return made
 
 
 # Chains
