@@ -1,13 +1,11 @@
-"""What is said of stored results: on an H100 the two speedups, of all that each finding is on the page and each command can be copied."""
+"""What is said of stored results: on an H100 the two speedups, of all that each finding is on the page."""
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import pytest
 
-from ortbench.cli.options import declared_for
 from ortbench.facts.findings import facts_of, findings_of, headline
 from ortbench.features.page.report.page import build_page
 from ortbench.model.result_file import load
@@ -28,14 +26,6 @@ def test_the_two_speedups_are_named_for_what_they_are() -> None:
     page = Page(build_page([result], [""]))
     speedups = dict(zip(page.text("dt"), page.text("dd")[::2], strict=True))
     assert (speedups["Fastest mode"], speedups["Tensors on the device"]) == ("4.17×", "13.3×")
-
-
-def test_every_command_to_copy_is_one() -> None:
-    """Its options are those that the command has."""
-    for found in (it for path in STORED for it in findings_of(facts_of(load(path))) if it.is_command):
-        _, command, *words = shlex.split(found.next)
-        known = {it.name for it in declared_for(command).values()}
-        assert {word for word in words if word.startswith("--")} <= known, found.next
 
 
 @pytest.mark.wide
