@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -13,18 +12,10 @@ from ortbench.features.doctor import measure as diagnose
 from ortbench.features.doctor.measure import apart
 from ortbench.measure import environment, gpus
 from ortbench.model.result import FAILED, Case, Result
+from tests.measure.stand_ins import file_system, nvml, refuse
 
 CPUS = "sys/devices/system/cpu"
 GROUPS = "sys/fs/cgroup"
-
-
-def file_system(root: Path, files: Mapping[str, str]) -> Path:
-    """A folder with these files."""
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
-    return root
 
 
 @pytest.mark.parametrize(
@@ -51,93 +42,50 @@ def test_the_limit_of_a_container(files: Mapping[str, str], limit: float | None,
     assert environment.core_limit(file_system(tmp_path, files)) == limit
 
 
-def test_the_clocks_that_linux_tells(tmp_path: Path) -> None:
-    governors = {f"{CPUS}/cpu{n}/cpufreq/scaling_governor": name for n, name in enumerate(["powersave", "performance", "powersave"])}  # fmt: skip
-    root = file_system(tmp_path, {**governors, f"{CPUS}/intel_pstate/no_turbo": "0"})
-    assert environment.governors(root) == {"performance": 1, "powersave": 2}
-    assert diagnose.turbo(root) is True
+def test_the_governors_of_all_cores(tmp_path: Path) -> None:
+    names = ["powersave", "performance", "powersave"]
+    files = {f"{CPUS}/cpu{core}/cpufreq/scaling_governor": name for core, name in enumerate(names)}
+    assert environment.governors(file_system(tmp_path, files)) == {"performance": 1, "powersave": 2}
 
 
 @pytest.mark.parametrize(
-    ("files", "on"),
+    ("files", "is_on"),
     [
         ({}, None),
+        ({f"{CPUS}/intel_pstate/no_turbo": "0"}, True),
         ({f"{CPUS}/intel_pstate/no_turbo": "1"}, False),
         ({f"{CPUS}/cpufreq/boost": "1"}, True),
         ({f"{CPUS}/cpufreq/boost": "0"}, False),
     ],
 )
-def test_turbo(files: Mapping[str, str], on: bool | None, tmp_path: Path) -> None:
-    assert diagnose.turbo(file_system(tmp_path, files)) is on
-
-
-class NvmlError(Exception):
-    """pynvml's NVMLError."""
-
-
-def refuse(*_: object) -> Any:
-    raise NvmlError("Not Supported")
-
-
-def nvml(**calls: Any) -> SimpleNamespace:
-    """A library with a card that refuses whatever is not given."""
-    names = (
-        "Name", "PersistenceMode", "ClockInfo", "MaxClockInfo", "EnforcedPowerLimit", "PowerManagementDefaultLimit",
-        "UtilizationRates", "CurrentClocksThrottleReasons", "ComputeRunningProcesses", "GraphicsRunningProcesses",
-    )  # fmt: skip
-    usual: dict[str, Any] = {
-        "NVMLError": NvmlError,
-        "NVML_CLOCK_SM": 1,
-        "NVML_CLOCK_MEM": 2,
-        "nvmlShutdown": lambda: None,
-        "nvmlSystemGetDriverVersion": lambda: "580.95.05",
-        "nvmlSystemGetCudaDriverVersion_v2": lambda: 13000,
-        "nvmlDeviceGetCount": lambda: 1,
-        "nvmlDeviceGetHandleByIndex": lambda index: index,
-    }
-    return SimpleNamespace(**{**usual, **{f"nvmlDeviceGet{name}": refuse for name in names}, **calls})
+def test_turbo(files: Mapping[str, str], is_on: bool | None, tmp_path: Path) -> None:
+    assert diagnose.turbo(file_system(tmp_path, files)) is is_on
 
 
 def test_a_card_that_tells_all() -> None:
     process = SimpleNamespace(pid=2**22 + 1, usedGpuMemory=1_000_000)  # beyond Linux's largest: there is none
-    calls = {
-        "Name": lambda _: "NVIDIA H200",
-        "PersistenceMode": lambda _: 0,
-        "ClockInfo": lambda _, kind: {1: 345, 2: 3201}[kind],
-        "MaxClockInfo": lambda _, kind: {1: 1980, 2: 3201}[kind],
-        "EnforcedPowerLimit": lambda _: 500_000,
-        "PowerManagementDefaultLimit": lambda _: 700_000,
-        "UtilizationRates": lambda _: SimpleNamespace(gpu=25),
-        "CurrentClocksThrottleReasons": lambda _: 0x04 | 0x01,
-        "ComputeRunningProcesses": lambda _: [process],
-        "GraphicsRunningProcesses": lambda _: [process],
-    }
-    found = diagnose.nvidia(nvml(**{f"nvmlDeviceGet{name}": call for name, call in calls.items()}))
-    assert found == {
-        "present": True,
-        "driver": "580.95.05",
-        "cuda": "13.0",
-        "cards": [
-            {
-                "name": "NVIDIA H200",
-                "persistence": False,
-                "sm_mhz": 345,
-                "sm_mhz_max": 1980,
-                "memory_mhz": 3201,
-                "memory_mhz_max": 3201,
-                "power_limit_w": 500.0,
-                "power_default_w": 700.0,
-                "busy": 0.25,
-                "slowed_by": ["the power cap"],
-                "processes": [{"pid": 2**22 + 1, "name": None, "memory_bytes": 1_000_000}],
-            }
-        ],
-    }
+    library = nvml(
+        Name=lambda _: "NVIDIA H200",
+        PersistenceMode=lambda _: 0,
+        ClockInfo=lambda _, kind: {1: 345, 2: 3201}[kind],
+        MaxClockInfo=lambda _, kind: {1: 1980, 2: 3202}[kind],
+        EnforcedPowerLimit=lambda _: 500_000,
+        PowerManagementDefaultLimit=lambda _: 700_000,
+        UtilizationRates=lambda _: SimpleNamespace(gpu=25),
+        CurrentClocksThrottleReasons=lambda _: 0x04 | 0x01,
+        ComputeRunningProcesses=lambda _: [process],
+        GraphicsRunningProcesses=lambda _: [process],
+    )
+    card = {
+        "name": "NVIDIA H200", "persistence": False, "sm_mhz": 345, "sm_mhz_max": 1980, "memory_mhz": 3201, "memory_mhz_max": 3202,
+        "power_limit_w": 500.0, "power_default_w": 700.0, "busy": 0.25, "slowed_by": ["the power cap"],
+        "processes": [{"pid": 2**22 + 1, "name": None, "memory_bytes": 1_000_000}],
+    }  # fmt: skip
+    assert diagnose.nvidia(library) == {"present": True, "driver": "580.95.05", "cuda": "13.0", "cards": [card]}
 
 
 def test_a_card_that_does_not_answer() -> None:
-    found = diagnose.nvidia(nvml(nvmlDeviceGetHandleByIndex=refuse))
-    assert found["cards"] == [{"error": "Not Supported"}]
+    assert diagnose.nvidia(nvml(HandleByIndex=refuse))["cards"] == [{"error": "Not Supported"}]
 
 
 @pytest.mark.parametrize(

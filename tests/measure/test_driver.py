@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ortbench.core.errors import BenchmarkFailed
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
 from ortbench.measure.rounds import Rounds
@@ -24,12 +23,12 @@ MODES = ("cpu-tensors", "device-tensors")
 
 
 class Steady(Configuration):
-    """A kind whose inferences take 1 ms each; `ends` says what its nth block ends with."""
+    """A kind whose inferences take 1 ms each; its block of that number fails or is interrupted."""
 
-    def __init__(self, name: str, asked: list[str], ends: dict[int, BaseException] | None = None) -> None:
+    def __init__(self, name: str, asked: list[str], fails: int = 0, interrupted: int = 0) -> None:
         loop = Loop(iterations=60, precision=None, processes=1)
         super().__init__(Plan(str(MODELS / "tiny.onnx"), modes=MODES, loop=loop), name=name)
-        self._asked, self._ends = asked, ends or {}
+        self._asked, self._fails, self._interrupted = asked, fails, interrupted
 
     @property
     def worker(self) -> Any:
@@ -59,12 +58,12 @@ class Steady(Configuration):
 
     def block(self, block: Block[Series]) -> Samples | None:
         self._note("block")
-        mode, count = block.series.mode, sum(it == f"block {self.name}" for it in self._asked)
-        if isinstance(error := self._ends.get(count), BenchmarkFailed):
-            self.fail(mode, str(error))
+        mode, count = block.series.mode, self._asked.count(f"block {self.name}")
+        if count == self._interrupted:
+            raise KeyboardInterrupt
+        if count == self._fails:
+            self.fail(mode, "it broke")
             return None
-        if error is not None:
-            raise error
         self.cases[mode].samples.setdefault("latency", []).extend([1_000_000] * block.n)
         self.cases[mode].blocks.setdefault("latency", []).append([block.round, block.n, block.round])
         return {"samples": [1_000_000] * block.n, "start_ns": block.round, "spent_ns": block.n * 1_000_000}
@@ -98,17 +97,16 @@ def test_a_kind_is_opened_prepared_timed_and_finished_in_turns() -> None:
 @pytest.mark.process
 def test_a_mode_that_fails_costs_no_other() -> None:
     asked: list[str] = []
-    (result,) = Driver([Steady("a", asked, {2: BenchmarkFailed("it broke")})], Rounds).run()
-    assert sorted((case.status, case.reason, len(case.samples.get("latency", ()))) for case in result.cases) == [
-        ("failed", "it broke", 0), ("ok", None, 60),
-    ]  # fmt: skip
+    (result,) = Driver([Steady("a", asked, fails=2)], Rounds).run()
+    found = sorted((case.status, case.reason, len(case.samples.get("latency", ()))) for case in result.cases)
+    assert found == [("failed", "it broke", 0), ("ok", None, 60)]
     assert sum(it.startswith("finish") for it in asked) == 1
 
 
 @pytest.mark.process
 def test_an_interruption_keeps_what_was_measured_and_closes_all() -> None:
     asked: list[str] = []
-    driver = Driver([Steady("a", asked, {3: KeyboardInterrupt()}), Steady("b", asked)], Rounds)
+    driver = Driver([Steady("a", asked, interrupted=3), Steady("b", asked)], Rounds)
     results = driver.run()
     assert driver.interrupted
     assert asked[-2:] == ["close a", "close b"]

@@ -8,32 +8,21 @@ import pytest
 
 from ortbench.core.stats import sign_test_interval
 from ortbench.features.gate.gates import BASELINE, CANDIDATE, RatioTest, SequentialTests, Stream
-from ortbench.measure.progress import EVERY_S, Estimates, Running, _ends
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from ortbench.measure.progress import Estimates, Running, _ends
+from tests.expect import there
 
 
 def test_a_look_is_due_at_once_and_then_each_quarter_of_a_second() -> None:
-    clock = Clock()
-    estimates = Estimates(clock)
-    due = []
-    for now in (100.0, 100.01, 100.24, 100.25, 100.3, 100.5, 104.0, 104.2):
-        clock.now = now
-        due.append(estimates.is_due())
-    assert due == [True, False, False, True, False, True, True, False]
-    assert EVERY_S == 0.25
+    times = (100.0, 100.01, 100.24, 100.25, 100.3, 100.5, 104.0, 104.2)
+    clock = iter((100.0, *times))
+    estimates = Estimates(lambda: next(clock))
+    assert [estimates.is_due() for _ in times] == [True, False, False, True, False, True, True, False]
 
 
 def test_rows_are_in_the_order_of_names_and_say_what_blocks_gave() -> None:
-    estimates = Estimates(Clock())
+    estimates = Estimates(lambda: 0.0)
     for name in ("cpu-tensors", "device-resident"):
         estimates.series(name)
-    assert estimates.rows() == [("cpu-tensors", "–"), ("device-resident", "–")]
     estimates.add("device-resident", [76_000, 75_000, 990_000])
     estimates.add("cpu-tensors", [])
     assert estimates.rows() == [("cpu-tensors", "–"), ("device-resident", "76.0 µs")]
@@ -56,11 +45,8 @@ def test_however_many_blocks_there_are_so_many_are_kept_and_a_look_sorts_none() 
 @pytest.mark.parametrize("n", [6, 7, 50, 100, 101, 400])
 def test_the_interval_is_that_of_the_sign_test_to_a_rank(n: int) -> None:
     blocks = [float(number) for number in range(n)]
-    exact, found = sign_test_interval(blocks), _ends(blocks)
-    assert exact is not None
-    assert found is not None
-    assert abs(found[0] - exact[0]) <= 1
-    assert abs(found[1] - exact[1]) <= 1
+    exact, found = there(sign_test_interval(blocks)), there(_ends(blocks))
+    assert max(abs(a - b) for a, b in zip(found, exact, strict=True)) <= 1
 
 
 @pytest.mark.parametrize(
@@ -75,7 +61,7 @@ def test_of_a_gate_the_ratio_is_known_and_no_look_decides_it(rounds: int, row: l
     over, under = (Stream(side, "cpu-tensors", "latency", "median") for side in (CANDIDATE, BASELINE))
     tests = SequentialTests([RatioTest("cpu-tensors latency", over, under, 1.05, True, "latency")])
     for number in range(rounds):
-        tests.add(BASELINE, "cpu-tensors", "latency", number, [1_000_000])
-        tests.add(CANDIDATE, "cpu-tensors", "latency", number, [1_020_000])
+        for side, ns in ((BASELINE, 1_000_000), (CANDIDATE, 1_020_000)):
+            tests.add(side, "cpu-tensors", "latency", number, [ns])
     assert tests.progress_rows() == row
     assert not tests._decided

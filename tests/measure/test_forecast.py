@@ -60,19 +60,14 @@ def test_how_long_it_takes(loop: Loop | float, modes: int, events: list[Event], 
 
 
 def test_a_warm_inference_tells_more_than_the_first_one() -> None:
-    """An EP that compiles its kernels in the first inference, beside one that does not."""
     forecast = Forecast(Loop(duration_s=5.0), configurations=2, modes=8, clock=Clock())
     forecast.know_first(0, 0.01)
     forecast.know_first(1, 27.0)
-    assert forecast.left_s() > 20 * 60
     forecast.know_warm(0, 0.01)
-    assert forecast.left_s() > 20 * 60
-    assert not forecast.is_warm
-    forecast.know_warm(1, 0.1)
-    assert forecast.is_warm
-    assert 8 * 5 < forecast.left_s() < 60
-    forecast.know_warm(1, 0.05)  # of another mode
-    assert 8 * 5 < forecast.left_s() < 60
+    assert (forecast.left_s() > 20 * 60, forecast.is_warm) == (True, False)
+    for warm_s in (0.1, 0.05):  # the second is another mode's
+        forecast.know_warm(1, warm_s)
+        assert (8 * 5 < forecast.left_s() < 60, forecast.is_warm) == (True, True)
     forecast.know_warm(1, 2.0)
     assert forecast.left_s() > 8 * 10
 
@@ -99,28 +94,40 @@ def test_a_gate_of_a_load_counts_the_rounds_that_a_verdict_takes(
     assert 2 * least_s < forecast.left_s() < 2 * 1.1 * least_s + 10  # of both
 
 
-def test_a_load_counts_what_lies_beside_its_load_points() -> None:
-    """Blocks of one client alone, what clients need to begin together, and blocks of a few inferences that take longer than they should."""
+@pytest.mark.parametrize(
+    ("inference_s", "processes", "load", "least", "most"),
+    [
+        (0.001, None, {"concurrency": (1, 2, 4)}, 12 + 0.05 * 48 + 0.1 * 16, 20),
+        (0.001, 1, {"concurrency": (1, 2, 4)}, 12 + 0.05 * 48 + 0.1 * 16, 20),  # starts lie within the time of clients
+        (0.001, None, {"concurrency": (1, 2, 4), "sessions": "process"}, 16 + 2 * 0.05 * 48 + 3 * (1 + 2 * 0.5), 40),
+        (
+            0.5,
+            None,
+            {"concurrency": (1, 2, 4)},
+            2 * 9 * (1 + 2 + 4) * 0.5,
+            120,
+        ),  # 3 inferences of each client, in 3 blocks
+        (0.001, None, {"rate": AUTO, "slo": {"p99": 1}}, 72 + 6 * 0.1, 77),  # 18 tries of 2 s
+    ],
+)
+def test_a_load_counts_what_lies_beside_its_load_points(
+    inference_s: float, processes: int | None, load: dict[str, Any], least: float, most: float
+) -> None:
+    assert least <= measuring_s(inference_s, processes, **load) < most
+
+
+def test_starts_of_processes_come_on_top_of_rates() -> None:
+    one, three, nine = (measuring_s(0.001, processes, rate=(50.0, 100.0)) for processes in (1, None, 9))
+    assert three == pytest.approx(one + 8 / 3, abs=0.3)
+    assert nine > one + 8
+
+
+def measuring_s(inference_s: float, processes: int | None, **load: Any) -> float:
+    """What the forecast of a load in two modes says, before and after it begins to measure."""
     options = {"mode": ("cpu-tensors", "device-tensors")}
-
-    def measuring_s(inference_s: float, processes: int | None = None, **load: object) -> float:
-        plan = load_of(str(MODELS / "tiny.onnx"), options | ({"processes": processes} if processes else {}))
-        forecast = forecast_of([replace(plan, part=LoadPlan(**load))])  # type: ignore[arg-type]
-        forecast.know_warm(0, inference_s)
-        before = forecast.left_s()
-        forecast.begin("measure")
-        return min(before, forecast.left_s())
-
-    blocks = 2 * 3 * 8
-    few = measuring_s(0.001, concurrency=(1, 2, 4))
-    assert 12 + 0.05 * blocks + 0.1 * 16 <= few < 20
-    assert measuring_s(0.001, concurrency=(1, 2, 4), sessions="process") > few + 0.05 * blocks + 3 * (1 + 2 * 0.5)
-    assert (
-        measuring_s(0.5, concurrency=(1, 2, 4)) > 2 * 9 * (1 + 2 + 4) * 0.5
-    )  # 3 inferences of each client, in 3 blocks
-    assert 72 + 6 * 0.1 <= measuring_s(0.001, rate=AUTO, slo={"p99": 1}) < 77  # 18 tries of 2 s
-    # Starts of processes come on top of rates, and lie within the time of clients.
-    one = measuring_s(0.001, 1, rate=(50.0, 100.0))
-    assert measuring_s(0.001, rate=(50.0, 100.0)) == pytest.approx(one + 8 / 3, abs=0.3)
-    assert measuring_s(0.001, 9, rate=(50.0, 100.0)) > one + 8
-    assert measuring_s(0.001, 1, concurrency=(1, 2, 4)) == pytest.approx(few, abs=0.1)
+    plan = load_of(str(MODELS / "tiny.onnx"), options | ({"processes": processes} if processes else {}))
+    forecast = forecast_of([replace(plan, part=LoadPlan(**load))])
+    forecast.know_warm(0, inference_s)
+    before = forecast.left_s()
+    forecast.begin("measure")
+    return min(before, forecast.left_s())

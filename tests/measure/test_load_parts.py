@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from ortbench.features.load.analysis.samples import LoadSamples, write_samples
 from ortbench.features.load.measure.client_pool import LockWatch
 from ortbench.features.load.model import KIND
 from ortbench.model.protocol import pack, unpack
+from tests.expect import refusal, there
 from tests.queues import MS, served, steady
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
@@ -34,14 +34,20 @@ def test_numbers_come_back_as_they_were_packed() -> None:
 
 
 @LINUX
-def test_a_thread_waits_for_the_lock_where_its_place_says_so() -> None:
+@pytest.mark.parametrize(
+    ("place", "is_waiting"),
+    [
+        (b"202 0x7f001000 0x89 0x0 0x0\n", True),
+        (b"202 0x7f001010 0x89 0x0 0x0\n", True),  # the lock has several places to sleep at
+        (b"202 0x7f009000 0x89 0x0 0x0\n", False),
+        (b"7 0x7f001000 0x89 0x0 0x0\n", False),
+        (b"running\n", False),
+        (b"-1 0x7ffc 0x7f\n", False),
+    ],
+)
+def test_a_thread_waits_for_the_lock_where_its_place_says_so(place: bytes, is_waiting: bool) -> None:
     watch = LockWatch(os.getpid(), [threading.get_native_id()], [202, 0x7F00_1000], seed=0)
-    assert watch._is_waiting(b"202 0x7f001000 0x89 0x0 0x0\n")
-    assert watch._is_waiting(b"202 0x7f001010 0x89 0x0 0x0\n")  # the lock has several places to sleep at
-    assert not watch._is_waiting(b"202 0x7f009000 0x89 0x0 0x0\n")
-    assert not watch._is_waiting(b"7 0x7f001000 0x89 0x0 0x0\n")
-    assert not watch._is_waiting(b"running\n")
-    assert not watch._is_waiting(b"-1 0x7ffc 0x7f\n")
+    assert watch._is_waiting(place) is is_waiting
 
 
 @LINUX
@@ -51,9 +57,8 @@ def test_looks_are_counted_between_two_moments() -> None:
         while watch.count_waiting(start, time.perf_counter_ns()) is None:
             time.sleep(0.001)
         end = time.perf_counter_ns()
-    waiting, looked = watch.count_waiting(start, end) or (1, 0)
-    assert looked > 0
-    assert waiting == 0  # at address 0 nobody sleeps
+    waiting, looked = there(watch.count_waiting(start, end))
+    assert (looked > 0, waiting) == (True, 0)  # at address 0 nobody sleeps
     assert watch.count_waiting(0, 1) is None
 
 
@@ -92,45 +97,31 @@ OPEN: dict[str, Any] = {name: np.array([1, 2], np.int64) for name in ("0/due_ns"
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("name", "array"),
     [
-        lambda arrays: arrays.pop("0/start_ns"),
-        lambda arrays: arrays.update({"0/end_ns": np.array([1], np.int64)}),
-        lambda arrays: arrays.update({"0/due_ns": np.array([1.0, float("nan")])}),
-        lambda arrays: arrays.update({"0/due_ns": np.array([[1, 2]], np.int64)}),
-        lambda arrays: arrays.update({"0/due_ns": np.array([-1, 2], np.int64)}),
-        lambda arrays: arrays.update({"0/requests": np.array([[1, 2]], np.int64)}),
-        lambda arrays: arrays.update({"0/latency_ns": np.array([1], np.int64)}),
+        ("0/start_ns", None),
+        ("0/end_ns", np.array([1], np.int64)),
+        ("0/due_ns", np.array([1.0, float("nan")])),
+        ("0/due_ns", np.array([[1, 2]], np.int64)),
+        ("0/due_ns", np.array([-1, 2], np.int64)),
+        ("0/requests", np.array([[1, 2]], np.int64)),
+        ("0/latency_ns", np.array([1], np.int64)),
     ],
 )
-def test_samples_that_do_not_fit_together_are_bad_input(
-    change: Callable[[dict[str, Any]], object], tmp_path: Path
-) -> None:
-    arrays = dict(OPEN)
-    np.savez_compressed(tmp_path / KIND.samples, **arrays)
+def test_samples_that_do_not_fit_together_are_bad_input(name: str, array: Any, tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / KIND.samples, **OPEN)
     assert read_samples(tmp_path) is not None
-    change(arrays)
+    arrays = {key: it for key, it in {**OPEN, name: array}.items() if it is not None}
     np.savez_compressed(tmp_path / KIND.samples, **arrays)
-    with pytest.raises(BadInput, match="the arrays of load point 0 do not fit together"):
-        read_samples(tmp_path)
-
-
-def _npy() -> bytes:
-    content = io.BytesIO()
-    np.save(content, np.array([1]))
-    return content.getvalue()
+    said = refusal(BadInput, read_samples, tmp_path)
+    assert said.endswith("the arrays of load point 0 do not fit together")
 
 
 def test_samples_that_are_cut_off_or_damaged_are_bad_input(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / KIND.samples, **OPEN)
-    whole = (tmp_path / KIND.samples).read_bytes()
-    for damaged in (
-        whole[:-40],
-        whole[: len(whole) // 2],
-        b"",
-        _npy(),
-        whole[:60] + b"\xff" * 40 + whole[100:],
-    ):
+    whole, array = (tmp_path / KIND.samples).read_bytes(), io.BytesIO()
+    np.save(array, np.array([1]))
+    flipped = whole[:60] + b"\xff" * 40 + whole[100:]
+    for damaged in (whole[:-40], whole[: len(whole) // 2], b"", array.getvalue(), flipped):
         (tmp_path / KIND.samples).write_bytes(damaged)
-        with pytest.raises(BadInput, match="cannot be read: "):
-            read_samples(tmp_path)
+        assert "cannot be read: " in refusal(BadInput, read_samples, tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,25 +22,16 @@ HOST = "the worker's resident set size (RSS) before the session, with it, and at
 ARENA = {"ep": EP, "held": 8, "in_use": 4}
 
 
-class ScriptedWorker:
+def scripted_worker(answers: dict[str, Any]) -> Any:
     """A worker whose answers are known, or errors; of several answers each is given once."""
 
-    pid = 9
-
-    def __init__(self, answers: dict[str, Any]) -> None:
-        self._answers = answers
-
-    def __enter__(self) -> ScriptedWorker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing to end."""
-
-    def ask(self, do: str, **arguments: Any) -> Any:
-        found = self._answers[do]
+    def ask(do: str, **_: Any) -> Any:
+        found = answers[do]
         if isinstance(found, Exception):
             raise found
         return found.pop(0) if isinstance(found, list) else found
+
+    return nullcontext(SimpleNamespace(pid=9, ask=ask))
 
 
 def weigh(
@@ -50,7 +43,7 @@ def weigh(
     side.cases["cpu-tensors"] = case = measured("cpu-tensors", latency=steady([1]))
     side.result, side.kept = nvidia_result(case), {"measure-memory": []}
     readings = iter(cards)
-    monkeypatch.setattr(memory, "worker_for", lambda plan: ScriptedWorker(answers))
+    monkeypatch.setattr(memory, "worker_for", lambda plan: scripted_worker(answers))
     monkeypatch.setattr(memory, "read_cards", lambda: next(readings))
     monkeypatch.setattr(memory, "request_of", lambda plan: {})
     told: list[str] = []
@@ -64,21 +57,21 @@ def sizes(found: Any) -> dict[str, float]:
     return {key: it.value for key, it in found["sizes"].items()}
 
 
+NO_ARENAS: dict[str, Any] = {"arenas": [], "version": "1.28", "nodes": None}
+ARENAS: dict[str, Any] = {"arenas": [ARENA], "version": "1.31", "nodes": None}
+
+
 def test_several_workers_give_host_memory_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     weighed = [{**WEIGHED, "bound": None, "peak": peak} for peak in (30, 33, 36)]
-    found = weigh(monkeypatch, workers=3, memory=weighed, arenas={"arenas": [], "version": "1.28", "nodes": None})
+    found = weigh(monkeypatch, workers=3, memory=weighed, arenas=NO_ARENAS)
     low, high = there(found["sizes"]["host_memory"].ci95)
     assert (found["sizes"]["host_memory"].value, 25 < low < 30, 36 < high < 43) == (33, True, True)
     assert found["host"] == f"{HOST}; its peak is the median of 3 workers"
 
 
 def test_what_workers_say_becomes_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = weigh(
-        monkeypatch,
-        ([Card(100, {})], [Card(700, {9: 500})]),
-        memory=WEIGHED,
-        arenas={"arenas": [ARENA], "version": "1.31", "nodes": None},
-    )
+    cards = [Card(100, {})], [Card(700, {9: 500})]
+    found = weigh(monkeypatch, cards, memory=WEIGHED, arenas=ARENAS)
     assert {**found, "sizes": sizes(found)} == {
         "failed": None,
         "device": "NVML, of the worker's process",
@@ -102,16 +95,8 @@ def test_what_is_not_known_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         "not known: the profile of ONNX Runtime 1.24.4 has nothing of it (it has since 1.28"
     )
     assert found["nodes"] == []
-
-
-def test_a_peak_that_cannot_begin_anew_is_that_since_the_worker_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = weigh(
-        monkeypatch,
-        memory={**WEIGHED, "bound": None, "restarted": False},
-        arenas={"arenas": [ARENA], "version": "1.31", "nodes": None},
-    )
-    assert found["device"] is None
-    assert found["host"].endswith("; its peak is that since the worker began")
+    found = weigh(monkeypatch, memory={**WEIGHED, "bound": None, "restarted": False}, arenas=ARENAS)
+    assert (found["device"], found["host"]) == (None, f"{HOST}; its peak is that since the worker began")
 
 
 def test_a_worker_that_dies_takes_only_its_own_figures_along(monkeypatch: pytest.MonkeyPatch) -> None:

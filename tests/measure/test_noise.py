@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,8 @@ import pytest
 from ortbench.analysis.noise import POLICY
 from ortbench.measure import noise
 from ortbench.measure.noise import Linux, Meter, OtherSystem, wait_until_quiet
+from tests.expect import there
+from tests.measure.stand_ins import file_system
 from tests.virtual.machine import Machine
 
 MS = 1_000_000
@@ -22,62 +23,50 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 WORKER = 42  # a process id, of two threads
 
 
-def write(root: Path, files: Mapping[str, str]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
-
-
 def threads(root: Path, *counted: str) -> None:
-    write(root, {f"proc/{WORKER}/task/{WORKER + it}/schedstat": text for it, text in enumerate(counted)})
+    file_system(root, {f"proc/{WORKER}/task/{WORKER + it}/schedstat": text for it, text in enumerate(counted)})
 
 
 @linux
-def test_a_blocks_wait_is_what_the_workers_threads_waited_less_what_ortbench_itself_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("before", "after", "used_ms", "own_ms", "row"),
+    [
+        # What the worker's threads waited, less what ortbench itself used.
+        (["1000000 500000 3", "0 0 1"], ["8000000 5500000 9", "50000 0 2"], 8, 1, [10 * MS, 4 * MS, 4, 1, 7]),
+        # Threads that fill all cores wait for each other alone.
+        (["0 0 0"] * 4, ["5000000 5000000 5"] * 4, 16, 0, [10 * MS, 4 * MS, 4, 4, 20]),
+        (["0 0 0"] * 4, ["5000000 5000000 5"] * 4, 20, 0, [10 * MS, 0, 4, 4, 20]),
+    ],
+)
+def test_what_a_blocks_threads_waited(
+    before: list[str],
+    after: list[str],
+    used_ms: int,
+    own_ms: int,
+    row: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    now, used, own = [0, 10 * MS], [0, 8 * MS], [0, 1 * MS]
+    now, used, own = [0, 10 * MS], [0, used_ms * MS], [0, own_ms * MS]
     monkeypatch.setattr(time, "perf_counter_ns", lambda: now.pop(0))
     monkeypatch.setattr(time, "process_time_ns", lambda: own.pop(0))
     system = Linux(tmp_path, clock=lambda pid: used.pop(0))
     system.cores = 2
     monkeypatch.setattr(noise, "system", lambda: system)
     meter = Meter()
-    threads(tmp_path, "1000000 500000 3", "0 0 1")
-    before = meter.begin([WORKER])
-    threads(tmp_path, "8000000 5500000 9", "50000 0 2")
-    meter.end("side", [WORKER], before, round=7, start_ns=123, switches=4)
+    threads(tmp_path, *before)
+    begun = meter.begin([WORKER])
+    threads(tmp_path, *after)
+    meter.end("side", [WORKER], begun, round=7, start_ns=123, switches=4)
     monkeypatch.undo()
-    assert meter._blocks["side"] == [[7, 123, 10 * MS, 4 * MS, 4, 1, 7]]
-
-
-@linux
-@pytest.mark.parametrize(("used", "waited"), [(16, 4), (20, 0)])
-def test_threads_that_fill_all_cores_wait_for_each_other_alone(
-    used: int, waited: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now, cpu = [0, 10 * MS], [0, used * MS]
-    monkeypatch.setattr(time, "perf_counter_ns", lambda: now.pop(0))
-    monkeypatch.setattr(time, "process_time_ns", lambda: 0)
-    system = Linux(tmp_path, clock=lambda pid: cpu.pop(0))
-    system.cores = 2
-    monkeypatch.setattr(noise, "system", lambda: system)
-    meter = Meter()
-    threads(tmp_path, *["0 0 0"] * 4)
-    before = meter.begin([WORKER])
-    threads(tmp_path, *["5000000 5000000 5"] * 4)
-    meter.end("side", [WORKER], before, round=0, start_ns=0)
-    monkeypatch.undo()
-    assert meter._blocks["side"] == [[0, 0, 10 * MS, waited * MS, 0, 4, 20]]
+    assert meter._blocks["side"] == [[7, 123, *row]]
 
 
 @linux
 def test_of_many_threads_those_that_ran_most_are_read(tmp_path: Path) -> None:
     threads(tmp_path, *(f"{it} {it} 1" for it in range(40)))
     system = Linux(tmp_path, clock=lambda pid: 0)
-    found = system.waits([WORKER], begin=True)
-    assert found is not None
+    found = there(system.waits([WORKER], begin=True))
     assert sorted(ran for ran, _, _ in found.threads.values()) == list(range(24, 40))
     assert found.every == 40 / 16
 
@@ -95,7 +84,7 @@ def test_what_the_machine_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Of the cores that the process may run on alone, in ticks of 10 ms; version 2 of control groups."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1})
     monkeypatch.setattr(time, "process_time_ns", lambda: 5 * MS)
-    write(
+    file_system(
         tmp_path,
         {
             "proc/stat": "cpu  9 9 9 9\ncpu0 900 0 0 0 0 0 0 0\ncpu1 50 10 20 700 3 5 6 8 0 0\nintr 1",
@@ -119,36 +108,20 @@ def test_what_the_machine_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_this_system_tells_of_a_thread_and_of_all_processes() -> None:
     """Without a figure, which would depend on the machine; of a process that has few threads."""
     system = Linux()
-    line = [sys.executable, "-S", "-c", _A_THREAD_FOR_A_WHILE]
+    line = [sys.executable, "-S", "-c", _A_THREAD]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdout.readline()
+        there(process.stdout).readline()
         found = system.waits([process.pid], begin=True)
-        process.stdin.write(b"\n")
-        process.stdout.readline()
-        while len([*Path(f"/proc/{process.pid}/task").iterdir()]) > 1:  # it ends a little after Python's own thread
-            time.sleep(0.01)
-        again = system.waits([process.pid], begin=False)
-        process.stdin.close()
-    if not Path("/proc/self/schedstat").exists():
-        assert found is None
-        return
-    assert found is not None
-    assert again is not None
-    assert len(found.threads) > len(again.threads) >= 1
-    assert again.cpu_ns >= found.cpu_ns > 0
+        there(process.stdin).close()
+    assert (found is not None and len(found.threads) == 2) == Path("/proc/self/schedstat").exists()
+    assert found is None or found.cpu_ns > 0
     assert system.counters([os.getpid()]).used_ns > 0
 
 
-_A_THREAD_FOR_A_WHILE = """
+_A_THREAD = """
 import sys, threading
-thread = threading.Thread(target=sys.stdin.readline)
-thread.start()
+threading.Thread(target=sys.stdin.readline).start()
 print(flush=True)
-thread.join()
-print(flush=True)
-sys.stdin.read()
 """
 
 
@@ -167,13 +140,10 @@ def test_readings_a_second_or_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     for seconds in (0.0, 1.5, 1.5, 0.25):
         machine.rest(seconds)
         meter.look(now=True)
-    made = meter.noise_of("nobody")
-    assert made is not None
+    made = there(meter.noise_of("nobody"))
     # The last quarter of a second is no reading of its own.
-    assert [(it["others"], it.get("stolen"), round(it["took_ns"] / 1e9, 2)) for it in made["readings"]] == [
-        (1.0, 0.25, 1.5),
-        (0.5, 0.25, 1.75),
-    ]
+    readings = [(it["others"], it.get("stolen"), round(it["took_ns"] / 1e9, 2)) for it in made["readings"]]
+    assert readings == [(1.0, 0.25, 1.5), (0.5, 0.25, 1.75)]
     assert made["blocks"] == []
 
 
@@ -186,8 +156,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         machine.rest(1.0)
         meter.look(now=True)
         meter.end("side", [1], meter.begin([1]), number, number)
-    made = meter.noise_of("side")
-    assert made is not None
+    made = there(meter.noise_of("side"))
     assert [block[0] for block in made["blocks"]] == [0, 4, 8, 12, 16, 20, 24, 28, 32, 36]
     assert made["of"] == 40
     assert len(made["readings"]) <= 4

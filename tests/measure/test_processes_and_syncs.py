@@ -27,14 +27,8 @@ class Side(Configuration):
         self.least.append(arguments["least_sync"])
         sync = {"kind": max(self.proved.pop(0), self.least[-1], key=[RUN, READBACK].index), "cost_ns": 0, "how": ""}
         nothing = dict.fromkeys(("zero_copy", "external", "graph", "places", "pipeline", "inferences_per_sample"))
-        return {
-            **nothing,
-            "bytes_in": 0,
-            "bytes_out": 0,
-            "sync": {**sync, "h2d": None, "d2h": None},
-            "stages": [],
-            "estimates_ns": {},
-        }
+        sync |= {"h2d": None, "d2h": None}
+        return {**nothing, "bytes_in": 0, "bytes_out": 0, "sync": sync, "stages": [], "estimates_ns": {}}
 
     def measured(self) -> Side:
         self.prepare(MODE)
@@ -46,14 +40,11 @@ class Side(Configuration):
         self.check()
         self.begin_process(2, 7)
 
-    def release(self) -> None:
-        """There is no worker."""
+    def release(self) -> None: ...
 
-    def _start_again(self) -> None:
-        """Neither is another one."""
+    def _start_again(self) -> None: ...
 
-    def _receive_opened(self, stage: str) -> Any:
-        return None
+    def _receive_opened(self, stage: str) -> Any: ...
 
 
 @pytest.mark.parametrize(("second", "kept"), [(RUN, [5, 5]), (READBACK, [])])

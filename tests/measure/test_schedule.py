@@ -37,14 +37,17 @@ ENDLESS = StopRule(duration_ns=10**18, precision=1e-9)
 H2D = "h2d"  # any phase besides the latency
 KINDS = {"cpu-tensors": (LATENCY,), "device-tensors": (LATENCY, H2D), "device-resident": (LATENCY,)}
 KEYS = {(mode, kind) for mode, kinds in KINDS.items() for kind in kinds}
-ESTIMATES = dict.fromkeys(KINDS, 2e6)  # 10 samples a block
+ONE = {"cpu-tensors": (LATENCY,)}
+TWO = {**ONE, "device-tensors": (LATENCY,)}
+PACES = {"fast": (LATENCY,), "slow": (LATENCY,)}
 
 
 def make(
-    kinds: Mapping[str, Sequence[str]], estimates: Mapping[str, float], rule: StopRule, seed: int
+    kinds: Mapping[str, Sequence[str]], rule: StopRule, estimates: Mapping[str, float] = {}, seed: int = 0
 ) -> Schedule[str]:
-    """A schedule in which all phases of a mode take the same time."""
-    return Schedule({mode: dict.fromkeys(phases, estimates[mode]) for mode, phases in kinds.items()}, rule, seed)
+    """A schedule in which all phases of a mode take the same time, 2 ms unless another is said."""
+    known = {mode: estimates.get(mode, 2e6) for mode in kinds}  # 10 samples a block
+    return Schedule({mode: dict.fromkeys(phases, known[mode]) for mode, phases in kinds.items()}, rule, seed)
 
 
 def steady(block: Block[str]) -> list[int]:
@@ -73,37 +76,22 @@ def drive(
     return blocks
 
 
-def test_the_order_differs_between_rounds_and_comes_from_the_seed() -> None:
-    def order(seed: int) -> list[tuple[str, str]]:
-        blocks = drive(make(KINDS, ESTIMATES, ENDLESS, seed), noisy, 1, rounds=20)
-        return [(block.series, block.phase) for block in blocks]
+def test_every_round_holds_one_block_of_each_kind_in_an_order_that_comes_from_the_seed() -> None:
+    def order(seed: int) -> list[tuple[tuple[str, str], ...]]:
+        blocks = drive(make(KINDS, ENDLESS, seed=seed), noisy, 1, rounds=20)
+        rounds = groupby(blocks, key=lambda block: block.round)
+        return [tuple((block.series, block.phase) for block in group) for _, group in rounds]
 
-    taken = order(seed=0)
-    assert order(seed=0) == taken != order(seed=1)
-    assert len({tuple(taken[start : start + 4]) for start in range(0, len(taken), 4)}) > 10
-
-
-def test_every_round_holds_one_block_of_each_kind() -> None:
-    blocks = drive(make(KINDS, ESTIMATES, ENDLESS, 3), noisy, 1, rounds=12)
-    by_round = {number: list(group) for number, group in groupby(blocks, key=lambda block: block.round)}
-    assert list(by_round) == list(range(12))
-    for group in by_round.values():
-        assert len(group) == 4
-        assert {(block.series, block.phase) for block in group} == KEYS
+    found = order(seed=0)
+    assert order(seed=0) == found != order(seed=1)
+    assert len(found) == 20
+    assert all(len(group) == 4 and set(group) == KEYS for group in found)
+    assert len(set(found)) > 10
 
 
 @pytest.mark.parametrize(
     ("sample_ns", "size"),
-    [
-        (0, 1000),
-        (1, 1000),
-        (20_000, 1000),
-        (40_000, 500),
-        (2e6, 10),
-        (5e6, 4),
-        (7e6, 3),
-        (1e9, 3),
-    ],
+    [(0, 1000), (1, 1000), (20_000, 1000), (40_000, 500), (2e6, 10), (5e6, 4), (7e6, 3), (1e9, 3)],
 )
 def test_block_size(sample_ns: float, size: int) -> None:
     assert block_size(sample_ns) == size
@@ -113,6 +101,8 @@ def test_block_size(sample_ns: float, size: int) -> None:
 def test_dropped(n: int, drop: int) -> None:
     assert dropped_count(n) == drop
 
+
+# Without a warm-up
 
 CALLS_NS = {"fast": 1e5, "slow": 5e6, "slower": 9e7}  # of one iteration
 
@@ -144,12 +134,7 @@ def test_a_series_that_fails_while_the_schedule_learns_is_left_out() -> None:
 
 
 def test_sides_that_are_held_against_each_other_learn_the_same_size() -> None:
-    several = [
-        Series(0, "cpu-tensors"),
-        Series(1, "cpu-tensors"),
-        Series(0, "device-tensors"),
-        Series(1, "device-tensors"),
-    ]
+    several = [Series(side, mode) for mode in TWO for side in (0, 1)]
     schedule = Schedule({series: {LATENCY: None} for series in several}, ENDLESS, 0, even=equal_estimates)
     asked: dict[Series, list[int]] = {series: [] for series in several}
     while (block := schedule.next_block()) is not None and block.round < 3:
@@ -161,10 +146,8 @@ def test_sides_that_are_held_against_each_other_learn_the_same_size() -> None:
 
 def test_an_ordered_session_without_a_warm_up_is_short() -> None:
     schedule = InOrder({"cpu-tensors": {LATENCY: None}, "device-tensors": {LATENCY: 1e6}}, None)
-    assert [(block.series, block.n) for block in iter(schedule.next_block, None)] == [
-        ("cpu-tensors", 3),
-        ("device-tensors", 20),
-    ]
+    blocks = [(block.series, block.n) for block in iter(schedule.next_block, None)]
+    assert blocks == [("cpu-tensors", 3), ("device-tensors", 20)]
 
 
 def test_the_least_number_of_rounds_gives_every_interval() -> None:
@@ -181,8 +164,7 @@ def test_the_least_number_of_rounds_gives_every_interval() -> None:
 
 @pytest.mark.parametrize("iterations", [1, 3, 10, 25, 1234])
 def test_iterations_are_exact(iterations: int) -> None:
-    estimates = {"cpu-tensors": 2e6, "device-tensors": 5e6, "device-resident": 1e3}
-    schedule = make(KINDS, estimates, StopRule(1, 1.0, iterations), 0)
+    schedule = make(KINDS, StopRule(1, 1.0, iterations), {"device-tensors": 5e6, "device-resident": 1e3})
     counts: Counter[tuple[str, str]] = Counter()
     for block in drive(schedule, noisy, spent_ns=10**12):
         counts[block.series, block.phase] += block.n
@@ -192,19 +174,16 @@ def test_iterations_are_exact(iterations: int) -> None:
 
 def test_the_last_block_is_cut_and_nothing_follows_it() -> None:
     known = {"fast": 2e6, "slow": 5e6}
-    schedule = make({"fast": (LATENCY,), "slow": (LATENCY,)}, known, StopRule(1, 1.0, 25), 0)
+    schedule = make(PACES, StopRule(1, 1.0, 25), known)
     blocks = drive(schedule, spent_ns=known)
     assert [(block.n, block.drop) for block in blocks if block.series == "fast"] == [(10, 1), (10, 1), (5, 1)]
     assert [block.n for block in blocks if block.series == "slow"] == [4, 4, 4, 4, 4, 4, 1]
     assert [block.series for block in blocks if block.round > 2] == ["slow"] * 4
-    assert schedule.next_block() is None
-    assert schedule.next_block() is None
+    assert [schedule.next_block(), schedule.next_block()] == [None, None]
 
 
 # When it ends
 
-ONE = {"cpu-tensors": (LATENCY,)}
-TWO = {**ONE, "device-tensors": (LATENCY,)}
 Ends = tuple[str, float]  # the reason and its value
 
 
@@ -236,7 +215,7 @@ def test_when_it_ends(
     blocks: int,
     ends: Ends,
 ) -> None:
-    schedule = make(kinds, ESTIMATES, rule, 0)
+    schedule = make(kinds, rule)
     assert len(drive(schedule, samples, spent_ns)) == blocks
     stopped = there(schedule.end_reason)
     assert (stopped["reason"], stopped["value"]) == ends
@@ -262,11 +241,8 @@ def test_when_its_parts_end(
     begun: list[int],
     ends: Ends,
 ) -> None:
-    """The rounds with which later parts begin."""
-    found: list[int] = []
-    schedule = Schedule(
-        {"cpu-tensors": {LATENCY: 2e6}}, rule, 1, parts=parts, between=lambda _, number: found.append(number)
-    )
+    """`begun`: the rounds with which later parts begin."""
+    schedule, found = in_parts(rule, parts)
     taken = drive(schedule, samples, spent_ns)
     assert (len(taken), found) == (blocks, begun)
     stopped = there(schedule.end_reason)
@@ -275,106 +251,14 @@ def test_when_its_parts_end(
         assert [it.n for it in taken] == [9, 8, 8]
 
 
-# Precision
-
-
-@pytest.mark.parametrize(("precision", "precise"), [(0.01, True), (0.0099, False)])
-def test_precision_is_half_the_interval_over_its_middle(precision: float, precise: bool) -> None:
-    assert is_precise([990, 1000, 1010], [3], precision) is precise
-
-
-# Budget
-
-
-def test_what_lies_between_short_blocks_is_waited_for_too() -> None:
-    rule = StopRule(duration_ns=SECOND, precision=None)
-    alone, waiting = (make({"cpu-tensors": (LATENCY,)}, ESTIMATES, rule, 0) for _ in range(2))
-    counts = []
-    for schedule, waited_ns in ((alone, 0), (waiting, 20_000_000)):
-        count = 0
-        while (block := schedule.next_block()) is not None:
-            schedule.add(block, steady(block), 10_000_000, waited_ns)
-            count += 1
-        counts.append(count)
-    assert counts == [100, 50]
-
-
-def test_stops_at_the_most_samples() -> None:
-    known = {"fast": 1.0, "slow": 1e9}
-    schedule = make({"fast": (LATENCY,), "slow": (LATENCY,)}, known, ENDLESS, 0)
-    blocks = drive(schedule, noisy, known)
-    assert sum(block.n for block in blocks if block.series == "fast") == MAX_SAMPLES
-    assert sum(block.n for block in blocks if block.series == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
-    assert schedule.end_reason == {"reason": "samples", "value": 200000, "per": "mode"}
-
-
-# A mode that fails
-
-
-def test_a_mode_removed_mid_round_gets_no_more_blocks() -> None:
-    schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=30), 0)
-    first = schedule.next_block()
-    assert first is not None
-    schedule.remove("device-tensors")
-    blocks = drive(schedule)
-    assert "device-tensors" not in {block.series for block in blocks}
-    left = {mode for mode in KINDS if mode != "device-tensors"}
-    assert {block.series for block in blocks} == left
-    rest_of_round = [block.series for block in blocks if block.round == 0]
-    assert sorted(rest_of_round) == sorted(left - {first.series})
-    assert schedule.end_reason == {"reason": "iterations", "value": 30, "per": "mode"}
-
-
-def test_a_removed_mode_no_longer_holds_precision_up() -> None:
-    def samples(block: Block[str]) -> list[int]:
-        return noisy(block) if block.series == "device-tensors" else steady(block)
-
-    schedule = make(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
-    drive(schedule, samples, rounds=20)
-    assert schedule.end_reason is None
-    schedule.remove("device-tensors")
-    drive(schedule, samples)
-    assert schedule.end_reason == {"reason": "precision", "value": 0.01}
-
-
-def test_no_mode_is_left() -> None:
-    schedule = make(KINDS, ESTIMATES, ENDLESS, 0)
-    assert schedule.next_block() is not None
-    for mode in KINDS:
-        schedule.remove(mode)
-    assert schedule.next_block() is None
-    assert schedule.end_reason == {"reason": "nothing_left", "per": "mode"}
-    assert schedule.progress == 1.0
-
-
-# Progress
-
-
-def test_progress_is_of_what_is_spent_or_of_the_slowest_kind() -> None:
-    for kinds, rule, spent_ns, progress in (
-        (TWO, StopRule(SECOND, 1e-9), SECOND // 4, 0.25),
-        ({"fast": (LATENCY,), "slow": (LATENCY,)}, StopRule(1, 1.0, 20), 1, 0.25),
-    ):
-        schedule = make(kinds, {**ESTIMATES, "fast": 2e6, "slow": 4e6}, rule, 0)
-        drive(schedule, noisy, spent_ns, rounds=1)
-        assert schedule.progress == progress
-
-
-def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
-    rule = StopRule(duration_ns=1_000_000_000, precision=1e-9)
-    schedule = make({"a": (LATENCY,), "b": (LATENCY,)}, {"a": 1e8, "b": 1e8}, rule, seed=0)
-    spent = dict.fromkeys("ab", 0)
-    removed = False
-    value = 0
-    while (block := schedule.next_block()) is not None:
-        spent[block.series] += 250_000_000
-        value += 7  # never precise
-        schedule.add(block, [100_000_000 + value * 1_000_003 % 50_000_000] * block.n, 250_000_000)
-        if spent["b"] >= 500_000_000 and not removed:
-            schedule.remove("b")
-            removed = True
-    assert schedule.end_reason == {"reason": "duration", "value": 1, "per": "mode"}
-    assert spent["a"] == 1_000_000_000
+def in_parts(rule: StopRule, parts: int, between_ns: int = 0) -> tuple[Schedule[str], list[int]]:
+    """A schedule of one mode, and the rounds with which later parts have begun."""
+    begun: list[int] = []
+    estimates: dict[str, dict[str, float | None]] = {"cpu-tensors": {LATENCY: 2e6}}
+    schedule = Schedule(
+        estimates, rule, 1, parts=parts, between=lambda _, number: begun.append(number), between_ns=between_ns
+    )
+    return schedule, begun
 
 
 @pytest.mark.parametrize(
@@ -385,11 +269,7 @@ def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
     ],
 )
 def test_what_lies_between_parts(rule: StopRule, between_ns: int, late_ns: int, rounds: list[int]) -> None:
-    begun: list[int] = []
-    schedule = Schedule(
-        {"cpu-tensors": {LATENCY: 2e6}}, rule, 1, parts=3, between=lambda _, number: begun.append(number),
-        between_ns=between_ns,
-    )  # fmt: skip
+    schedule, begun = in_parts(rule, 3, between_ns)
     while (block := schedule.next_block()) is not None:
         is_behind = bool(begun) and block.round == begun[-1]
         schedule.add(block, steady(block), 10, 10 + late_ns * is_behind)
@@ -397,19 +277,94 @@ def test_what_lies_between_parts(rule: StopRule, between_ns: int, late_ns: int, 
     assert there(schedule.end_reason)["reason"] == "duration"
 
 
-def test_no_part_begins_when_nothing_is_left_to_measure() -> None:
-    def give_up(schedule: Schedule[str], _: int) -> None:
-        schedule.remove("cpu-tensors")
+@pytest.mark.parametrize(
+    ("between", "rule", "blocks", "reason"),
+    [
+        (lambda schedule, _: schedule.remove("cpu-tensors"), StopRule(40, None), 1, "nothing_left"),
+        (lambda schedule, _: schedule.end(), StopRule(40, None, part_ns=10), 3, "completed"),
+    ],
+)
+def test_no_part_follows_an_end(
+    between: Callable[[Schedule[str], int], None], rule: StopRule, blocks: int, reason: str
+) -> None:
+    schedule = Schedule({"cpu-tensors": {LATENCY: 2e6}}, rule, 1, parts=4, between=between)
+    assert len(drive(schedule, spent_ns=10)) == blocks
+    assert there(schedule.end_reason)["reason"] == reason
 
-    schedule = Schedule({"cpu-tensors": {LATENCY: 2e6}}, StopRule(40, None), 1, parts=4, between=give_up)
-    assert len(drive(schedule, spent_ns=10)) == 1
-    assert there(schedule.end_reason)["reason"] == "nothing_left"
+
+@pytest.mark.parametrize(("precision", "precise"), [(0.01, True), (0.0099, False)])
+def test_precision_is_half_the_interval_over_its_middle(precision: float, precise: bool) -> None:
+    assert is_precise([990, 1000, 1010], [3], precision) is precise
 
 
-def test_no_part_follows_an_end() -> None:
-    def end(schedule: Schedule[str], _: int) -> None:
-        schedule.end()
+@pytest.mark.parametrize(("waited_ns", "count"), [(0, 100), (20_000_000, 50)])
+def test_what_lies_between_short_blocks_is_waited_for_too(waited_ns: int, count: int) -> None:
+    schedule = make(ONE, StopRule(duration_ns=SECOND, precision=None))
+    for _ in range(count):
+        block = there(schedule.next_block())
+        schedule.add(block, steady(block), 10_000_000, waited_ns)
+    assert schedule.next_block() is None
 
-    schedule = Schedule({"cpu-tensors": {LATENCY: 2e6}}, StopRule(40, None, part_ns=10), 1, parts=4, between=end)
-    assert len(drive(schedule, spent_ns=10)) == 3
-    assert schedule.end_reason == {"reason": "completed"}
+
+def test_stops_at_the_most_samples() -> None:
+    known = {"fast": 1.0, "slow": 1e9}
+    schedule = make(PACES, ENDLESS, known)
+    blocks = drive(schedule, noisy, known)
+    assert sum(block.n for block in blocks if block.series == "fast") == MAX_SAMPLES
+    assert sum(block.n for block in blocks if block.series == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
+    assert schedule.end_reason == {"reason": "samples", "value": 200000, "per": "mode"}
+
+
+# A mode that fails
+
+
+def test_a_mode_removed_mid_round_gets_no_more_blocks() -> None:
+    schedule = make(KINDS, StopRule(1, 1.0, iterations=30))
+    first = there(schedule.next_block())
+    schedule.remove("device-tensors")
+    blocks, left = drive(schedule), KINDS.keys() - {"device-tensors"}
+    assert {block.series for block in blocks} == left
+    assert sorted(block.series for block in blocks if block.round == 0) == sorted(left - {first.series})
+    assert schedule.end_reason == {"reason": "iterations", "value": 30, "per": "mode"}
+
+
+def test_a_removed_mode_no_longer_holds_precision_up() -> None:
+    schedule = make(KINDS, StopRule(10**18, 0.01))
+    drive(schedule, of_one("device-tensors"), rounds=20)
+    assert schedule.end_reason is None
+    schedule.remove("device-tensors")
+    drive(schedule, of_one("device-tensors"))
+    assert schedule.end_reason == {"reason": "precision", "value": 0.01}
+
+
+def test_no_mode_is_left() -> None:
+    schedule = make(KINDS, ENDLESS)
+    assert schedule.next_block() is not None
+    for mode in KINDS:
+        schedule.remove(mode)
+    assert schedule.next_block() is None
+    assert schedule.end_reason == {"reason": "nothing_left", "per": "mode"}
+    assert schedule.progress == 1.0
+
+
+def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
+    schedule = make(TWO, StopRule(SECOND, precision=1e-9))
+    spent = Counter[str]()
+    while (block := schedule.next_block()) is not None:
+        spent[block.series] += SECOND // 4
+        schedule.add(block, noisy(block), SECOND // 4)
+        if spent["device-tensors"] == SECOND // 2:
+            schedule.remove("device-tensors")
+    assert schedule.end_reason == {"reason": "duration", "value": 1, "per": "mode"}
+    assert spent == {"cpu-tensors": SECOND, "device-tensors": SECOND // 2}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rule", "spent_ns"), [(TWO, StopRule(SECOND, 1e-9), SECOND // 4), (PACES, StopRule(1, 1.0, 20), 1)]
+)
+def test_progress_is_of_what_is_spent_or_of_the_slowest_kind(
+    kinds: Mapping[str, Sequence[str]], rule: StopRule, spent_ns: int
+) -> None:
+    schedule = make(kinds, rule, {"fast": 2e6, "slow": 4e6})
+    drive(schedule, noisy, spent_ns, rounds=1)
+    assert schedule.progress == 0.25

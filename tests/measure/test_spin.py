@@ -24,9 +24,8 @@ def test_the_pass_is_short_and_differs_in_the_threads_alone() -> None:
 
 
 def test_what_it_gives() -> None:
-    result = result_of(
-        *(measured(mode, latency=steady([1])) for mode in ("cpu-tensors", "device-tensors", "device-resident"))
-    )
+    modes = ("cpu-tensors", "device-tensors", "device-resident")
+    result = result_of(*(measured(mode, latency=steady([1])) for mode in modes))
     cpu = measured("cpu-tensors", latency=steady([7_000]))
     cpu.metrics["cpu_time"] = stats(3_500)
     hosted(cpu, 10, 7_000, 3_000, 500)
@@ -35,10 +34,8 @@ def test_what_it_gives() -> None:
         "latency_spin_off": 7_000, "cpu_time_spin_off": 3_500, "cpu_user_spin_off": 3_000, "cpu_system_spin_off": 500,
         "cpu_cores_spin_off": 0.5,
     }  # fmt: skip
-    assert [{key: case.value(key) for key in figures} for case in result.cases] == [
-        figures,
-        *[dict.fromkeys(figures)] * 2,
-    ]
+    nothing = dict.fromkeys(figures)
+    assert [{key: case.value(key) for key in figures} for case in result.cases] == [figures, nothing, nothing]
     for n, ci95 in [(200, (3_465, 3_535)), (5, None)]:  # of so few blocks
         cpu.metrics["cpu_time"] = stats(3_500, n=n)
         take_spin(result, result_of(cpu))

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ortbench.measure.configuration import Configuration
 from ortbench.measure.process import Client, WorkerLost
 from tests.conftest import MODELS
 from tests.conftest import measure as measured
+from tests.expect import refusal
 
 pytestmark = [
     pytest.mark.process,
@@ -25,31 +26,26 @@ pytestmark = [
 ]
 
 
-def measure_and(disturb: Callable[[Client], None]) -> None:
+def kill(worker: Client) -> None:
+    os.kill(worker.pid, signal.SIGKILL)
+
+
+def freeze(worker: Client) -> None:
+    worker.timeout_s = 0.3
+    worker.pause()
+
+
+def disturbed_main() -> None:
     """ortbench, which does something to its worker when some blocks of every mode are measured."""
-    block, blocks = Configuration.block, 0
+    block, blocks, disturb = Configuration.block, count(1), globals()[os.environ["DISTURB"]]
 
     def blocked(side: Configuration, *given: Any) -> Any:
-        nonlocal blocks
-        blocks += 1
-        if blocks == 15:
+        if next(blocks) == 15:
             disturb(side.worker)
         return block(side, *given)
 
     Configuration.block = blocked  # type: ignore[assignment, method-assign]
     main()
-
-
-def kill() -> None:
-    measure_and(lambda worker: os.kill(worker.pid, signal.SIGKILL))
-
-
-def freeze() -> None:
-    def hang(worker: Client) -> None:
-        worker.timeout_s = 0.3
-        worker.pause()
-
-    measure_and(hang)
 
 
 @pytest.mark.wide
@@ -61,7 +57,7 @@ def freeze() -> None:
     ],
 )
 def test_a_lost_worker_costs_one_mode_and_the_others_go_on(how: str, said: str, tmp_path: Path) -> None:
-    prefix = ("env", f"ORTBENCH_TESTS_MAIN={__name__}:{how}")
+    prefix = ("env", f"ORTBENCH_TESTS_MAIN={__name__}:disturbed_main", f"DISTURB={how}")
     line = (MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", 3000, "--warmup", 10)
     result = measured(*line, out=tmp_path, prefix=prefix, code=1)
     (failed,) = [case for case in result["cases"] if case["status"] == "failed"]
@@ -70,39 +66,29 @@ def test_a_lost_worker_costs_one_mode_and_the_others_go_on(how: str, said: str, 
     assert [len(case["samples"]["latency"]) for case in result["cases"] if case["status"] == "ok"] == [3000] * 3
 
 
-@pytest.fixture
-def worker_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Client]:
-    """Makes a client whose worker is a shell script."""
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (
+            "echo first >&2; echo 'terminate called' >&2; kill -ABRT $$",
+            "the worker was ended by SIGABRT; its last words: terminate called",
+        ),
+        (  # without colours
+            r"printf '\033[0;93mwhy it ended\n\033[m\n' >&2; exit 3",
+            "the worker ended with exit code 3; its last words: why it ended",
+        ),
+        ("exit 3", "the worker ended with exit code 3"),
+    ],
+)
+def test_the_obituary_says_how_a_worker_ended_and_its_last_words(
+    script: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "worker"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-
-    def client(script: str) -> Client:
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-        return Client(timeout_s=300)
-
-    return client
-
-
-def test_the_obituary_names_the_signal_and_the_last_words(worker_script: Callable[[str], Client]) -> None:
-    words = r"^the worker was ended by SIGABRT; its last words: terminate called$"
-    with (
-        worker_script("echo first >&2; echo 'terminate called' >&2; kill -ABRT $$") as client,
-        pytest.raises(WorkerLost, match=words),
-    ):
-        client.ask("devices")
-
-
-def test_the_last_words_are_no_colours(worker_script: Callable[[str], Client]) -> None:
-    words = r"^the worker ended with exit code 3; its last words: why it ended$"
-    script = r"printf '\033[0;93mwhy it ended\n\033[m\n' >&2; exit 3"
-    with worker_script(script) as client, pytest.raises(WorkerLost, match=words):
-        client.ask("devices")
-
-
-def test_a_worker_that_just_ends(worker_script: Callable[[str], Client]) -> None:
-    with worker_script("exit 3") as client, pytest.raises(WorkerLost, match=r"^the worker ended with exit code 3$"):
-        client.ask("devices")
+    with Client(timeout_s=300) as client:
+        assert refusal(WorkerLost, client.ask, "devices") == said
 
 
 @pytest.mark.wide
