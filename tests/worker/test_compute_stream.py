@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ import pytest
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.worker import streams
 from ortbench.worker.providers import Provider
-from tests.conftest import ROOT, lacking
+from tests.conftest import ROOT
 
 
 @pytest.mark.process
@@ -39,24 +39,15 @@ def test_a_stream_of_onnx_runtime(real_library: Path) -> None:
     assert handles[0] != handles[1]
 
 
-def test_without_an_ep_device_there_is_no_stream_of_onnx_runtime() -> None:
-    with pytest.raises(BadInput, match="--stream cuda-python does without"):
-        streams.make_compute_stream("ort", Provider("CUDAExecutionProvider"))
-
-
-def test_a_stream_that_is_not_made() -> None:
+def test_streams_that_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise RuntimeError("no streams today")
 
-    provider = Provider("CUDAExecutionProvider", SimpleNamespace(create_sync_stream=refuse))
+    by_name = Provider("CUDAExecutionProvider")
+    with pytest.raises(BadInput, match="--stream cuda-python does without"):
+        streams.make_compute_stream("ort", by_name)
     with pytest.raises(BenchmarkFailed, match="CUDAExecutionProvider made no stream: no streams today"):
-        streams.make_compute_stream("ort", provider)
-
-
-def test_without_cuda_python() -> None:
-    if importlib.util.find_spec("cuda") is not None:
-        lacking("cuda-python is installed")
-    with pytest.raises(
-        BadInput, match="--stream cuda-python: the package cuda-python does not load: No module named 'cuda'"
-    ):
-        streams.make_compute_stream("cuda-python", Provider("CUDAExecutionProvider"))
+        streams.make_compute_stream("ort", replace(by_name, ep_device=SimpleNamespace(create_sync_stream=refuse)))
+    monkeypatch.setitem(sys.modules, "cuda", None)
+    with pytest.raises(BadInput, match="--stream cuda-python: the package cuda-python does not load: "):
+        streams.make_compute_stream("cuda-python", by_name)

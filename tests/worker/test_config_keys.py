@@ -12,62 +12,65 @@ import pytest
 from ortbench.worker.opening import RUN, SESSION, sentences, undocumented_keys
 from tests.conftest import MODELS, ONCE, ROOT, measure, ortbench
 
+NO_ENTRY = "does nothing: it is an attribute of SessionOptions and no entry"
+NOT_KNOWN = "probably does nothing: ONNX Runtime 1.31.1 knows no such entry"
+SPINNING = f"{NOT_KNOWN}; the nearest that it knows is session.intra_op.allow_spinning"
 
-def test_an_entry_that_does_nothing_is_named_with_what_does_it() -> None:
-    for option, key, said in [
-        (SESSION, "session.intra_op_num_threads", "does nothing: it is an attribute of SessionOptions and no entry; --intra-op-threads sets it"),
-        (SESSION, "intra_op_num_threads", "does nothing: it is an attribute of SessionOptions and no entry; --intra-op-threads sets it"),
-        (SESSION, "session.graph_optimization_level", "does nothing: it is an attribute of SessionOptions and no entry; --opt-level sets it"),
-        (SESSION, "session.enable_cpu_mem_arena", "does nothing: it is an attribute of SessionOptions and no entry; --no-cpu-mem-arena sets it"),
-        (SESSION, "inter_op_num_threads", "does nothing: it is an attribute of SessionOptions and no entry; --inter-op-threads sets it"),
-        (SESSION, "session.log_severity_level", "does nothing: it is an attribute of SessionOptions and no entry; ortbench has no option for it"),
-        (SESSION, "session.inter_op.allow_spinning", "does nothing: it is about threads between operators, which --execution-mode parallel alone has"),
+
+@pytest.mark.parametrize(
+    ("option", "key", "said"),
+    [
+        (SESSION, "session.intra_op_num_threads", f"{NO_ENTRY}; --intra-op-threads sets it"),
+        (SESSION, "intra_op_num_threads", f"{NO_ENTRY}; --intra-op-threads sets it"),
+        (SESSION, "session.graph_optimization_level", f"{NO_ENTRY}; --opt-level sets it"),
+        (SESSION, "session.enable_cpu_mem_arena", f"{NO_ENTRY}; --no-cpu-mem-arena sets it"),
+        (SESSION, "session.log_severity_level", f"{NO_ENTRY}; ortbench has no option for it"),
+        (SESSION, "session.enable_profiling", f"{NO_ENTRY}; ortbench run --measure-nodes profiles some runs"),
+        (SESSION, "session.inter_op.allow_spinning",
+         "does nothing: it is about threads between operators, which --execution-mode parallel alone has"),
         (SESSION, "memory.enable_memory_arena_shrinkage", "does nothing: it is an entry of RunOptions, which --run-config sets"),
-        (SESSION, "ep.dynamic.workload_type", "does nothing: it is set on a session that is open (set_ep_dynamic_options); ortbench has no option for it"),
-        (SESSION, "session.intra_op.allow_spining", "probably does nothing: ONNX Runtime 1.31.1 knows no such entry; the nearest that it knows is session.intra_op.allow_spinning"),
-        (SESSION, "allow_spinning", "probably does nothing: ONNX Runtime 1.31.1 knows no such entry; the nearest that it knows is session.intra_op.allow_spinning"),
-        (SESSION, "ep.contxt_enable", "probably does nothing: ONNX Runtime 1.31.1 knows no such entry; the nearest that it knows is ep.context_enable"),
-        (SESSION, "session.intra_op_num_thread", "probably does nothing: ONNX Runtime 1.31.1 knows no such entry; the nearest is session.intra_op_num_threads, which is an attribute of SessionOptions and no entry; --intra-op-threads sets it"),
-        (SESSION, "k", "probably does nothing: ONNX Runtime 1.31.1 knows no such entry"),
+        (SESSION, "ep.dynamic.workload_type",
+         "does nothing: it is set on a session that is open (set_ep_dynamic_options); ortbench has no option for it"),
+        (SESSION, "session.intra_op.allow_spining", SPINNING),
+        (SESSION, "allow_spinning", SPINNING),
+        (SESSION, "session.intra_op_num_thread",
+         f"{NOT_KNOWN}; the nearest is session.intra_op_num_threads, which is an attribute of SessionOptions and no entry; "
+         "--intra-op-threads sets it"),
+        (SESSION, "k", NOT_KNOWN),
         (RUN, "session.disable_prepacking", "does nothing: it is an entry of SessionOptions, which --session-config sets"),
         (RUN, "terminate", "does nothing: it is an attribute of RunOptions and no entry; ortbench has no option for it"),
-        (RUN, "memory.enable_arena_shrinkage", "probably does nothing: ONNX Runtime 1.31.1 knows no such entry; the nearest that it knows is memory.enable_memory_arena_shrinkage"),
-    ]:  # fmt: skip
-        assert sentences(option, {key: "1"}, (), "1.31.1") == [f"{option} {key} {said}"]
+        (RUN, "memory.enable_arena_shrinkage",
+         f"{NOT_KNOWN}; the nearest that it knows is memory.enable_memory_arena_shrinkage"),
+    ],
+)  # fmt: skip
+def test_an_entry_that_does_nothing_is_named_with_what_does_it(option: str, key: str, said: str) -> None:
+    assert sentences(option, {key: "1"}, (), "1.31.1") == [f"{option} {key} {said}"]
 
 
-def test_documented_entries_and_those_that_a_library_holds_are_not_judged() -> None:
-    for option, key in [
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
         (SESSION, "session.intra_op.allow_spinning"),
         (SESSION, "ep.context_enable"),
         (SESSION, "ep.someexecutionprovider.any_key"),
         (SESSION, "ep.cuda.use_arena"),
         (RUN, "memory.enable_memory_arena_shrinkage"),
         (RUN, "qnn.htp_perf_mode"),
-    ]:
-        assert undocumented_keys(option, [key]) == []
-        assert sentences(option, {key: "1"}, (), "1.31.1") == []
+    ],
+)
+def test_documented_entries_are_not_judged(option: str, key: str) -> None:
+    assert undocumented_keys(option, [key]) == []
+    assert sentences(option, {key: "1"}, (), "1.31.1") == []
+
+
+def test_entries_that_a_library_holds_are_not_judged() -> None:
     entries = {"session.brand_new": "1", "session.brand_ne": "1"}
     assert undocumented_keys(SESSION, entries) == [*entries]
-    assert sentences(SESSION, entries, {"session.brand_new"}, "1.40.0") == [
-        "--session-config session.brand_ne probably does nothing: ONNX Runtime 1.40.0 knows no such entry; "
-        "the nearest that it knows is session.brand_new"
-    ]
-    assert sentences(SESSION, {"session.enable_profiling": "1"}, {"session.enable_profiling"}, "1.40.0") == [
-        "--session-config session.enable_profiling does nothing: it is an attribute of SessionOptions and no entry; "
-        "ortbench run --measure-nodes profiles some runs"
-    ]
+    (said,) = sentences(SESSION, entries, {"session.brand_new"}, "1.31.1")
+    assert said == f"--session-config session.brand_ne {NOT_KNOWN}; the nearest that it knows is session.brand_new"
 
 
 TINY = MODELS / "tiny.onnx"
-THREADS = (
-    "--session-config session.intra_op_num_threads does nothing: it is an attribute of SessionOptions and no entry; "
-    "--intra-op-threads sets it"
-)
-MISSPELT = (
-    "--session-config session.intra_op.allow_spining probably does nothing: ONNX Runtime {version} knows no such entry; "
-    "the nearest that it knows is session.intra_op.allow_spinning"
-)
 
 
 def said(result: dict[str, object], code: str) -> list[str]:
@@ -76,29 +79,16 @@ def said(result: dict[str, object], code: str) -> list[str]:
 
 
 @pytest.mark.process
-def test_a_run_names_entries_that_do_nothing_and_no_others(tmp_path: Path) -> None:
-    entries = ["session.intra_op_num_threads=1", "session.intra_op.allow_spining=0", "session.intra_op.allow_spinning=0",
-               "ep.some.key=1", "mlas.disable_kleidiai=1"]  # fmt: skip
-    typed = [word for entry in entries for word in ("--session-config", entry)]
-    arguments = [TINY, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, *typed, "--run-config", "hurga=1"]
-    found = measure(*arguments, out=tmp_path / "out")
-    version = found["environment"]["onnxruntime"]
-    assert said(found, "session-config-ignored") == [THREADS, MISSPELT.format(version=version)]
-    assert said(found, "run-config-ignored") == [
-        f"--run-config hurga probably does nothing: ONNX Runtime {version} knows no such entry"
-    ]
-    ran = ortbench("run", *arguments, "--out", tmp_path / "again", COLUMNS="300")
-    assert ran.code == 0
-    lines = [line for line in ran.out.splitlines() if line.startswith("! warning: --session-config")]
-    assert lines == [f"! warning: {THREADS}", f"! warning: {MISSPELT.format(version=version)}"]
-
-
-@pytest.mark.process
-def test_inspect_names_them(tmp_path: Path) -> None:
-    typed = ["inspect", TINY, "--ep", "cpu", "--session-config", "session.intra_op_num_threads=1"]
-    assert f"! warning: {THREADS}" in ortbench(*typed, COLUMNS="200").out.splitlines()
-    found = json.loads(ortbench(*typed, "--json", "-").out)
-    assert found["warnings"] == [{"code": "session-config-ignored", "message": THREADS}]
+def test_a_run_and_inspect_name_entries_that_do_nothing_and_no_others(tmp_path: Path) -> None:
+    entries = ["session.intra_op_num_threads=1", "session.intra_op.allow_spinning=0", "ep.some.key=1",
+               "mlas.disable_kleidiai=1"]  # fmt: skip
+    typed = [TINY, "--ep", "cpu", *(word for entry in entries for word in ("--session-config", entry))]
+    found = measure(*typed, "--mode", "cpu-tensors", *ONCE, "--run-config", "hurga=1", out=tmp_path / "out")
+    threads = f"--session-config session.intra_op_num_threads {NO_ENTRY}; --intra-op-threads sets it"
+    assert said(found, "session-config-ignored") == [threads]
+    assert [text.partition(" probably")[0] for text in said(found, "run-config-ignored")] == ["--run-config hurga"]
+    inspected = json.loads(ortbench("inspect", *typed, "--json", "-").out)
+    assert said(inspected, "session-config-ignored") == [threads]
 
 
 @pytest.mark.process

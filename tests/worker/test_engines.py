@@ -20,27 +20,14 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker import session
 from ortbench.worker.providers import Provider
 from ortbench.worker.state import Worker
-from tests.conftest import MODELS, ortbench
+from tests.conftest import MODELS
+from tests.expect import refusal
 
 TINY = str(MODELS / "tiny.onnx")
 
 
 def cached(folder: Path, **options: str) -> Target:
     return Target(ep="tensorrt", options=options, engine_cache=str(folder))
-
-
-def test_the_options_of_tensorrt(tmp_path: Path) -> None:
-    found = session.engine_options(TINY, cached(tmp_path / "new" / "cache", trt_fp16_enable="1"), TENSORRT)
-    (own,) = (tmp_path / "new" / "cache").iterdir()
-    assert own.name.startswith("tiny-")
-    assert found == {
-        "trt_engine_cache_enable": "1",
-        "trt_engine_cache_path": str(own),
-        "trt_timing_cache_enable": "1",
-        "trt_timing_cache_path": str(own),
-        "trt_fp16_enable": "1",
-    }
-    assert own.is_dir()
 
 
 def folder_of(target: Target, model: str = TINY) -> str:
@@ -63,34 +50,35 @@ def test_all_that_an_engine_follows_from_has_a_folder_of_its_own(tmp_path: Path)
     assert folder_of(replace(plain, intra_op_threads=2)) == folder_of(plain)
 
 
-@pytest.mark.process
-def test_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"trt_engine_cache_path itself: leave them out"):
-        session.engine_options(TINY, cached(tmp_path, trt_engine_cache_path="/x"), TENSORRT)
+def test_what_is_refused(tmp_path: Path) -> None:
+    own = cached(tmp_path, trt_engine_cache_path="/x")
+    assert "trt_engine_cache_path itself: leave them out" in refusal(BadInput, folder_of, own)
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match=r"--engine-cache .*/file: cannot be used: "):
-        session.engine_options(TINY, cached(tmp_path / "file"), TENSORRT)
-    for command in (["inspect", TINY], ["gate", "result.json", "--max-cpu-nodes", "0"]):
-        ran = ortbench(*command, "--engine-cache", "c")
-        assert ran.code == 2
-        assert "--engine-cache" in ran.error_line
+    assert "/file: cannot be used: " in refusal(BadInput, folder_of, cached(tmp_path / "file"))
 
 
 def test_the_options_reach_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
 
     def refuse(path: object, options: object, providers: list[Any], **_: object) -> None:
-        given.extend(providers)
+        given.append(providers[0])
         raise RuntimeError("no GPU")
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", refuse)
+    target = cached(tmp_path / "new" / "cache", trt_fp16_enable="1")
     for captured in (False, True):  # what ortbench itself sets for a graph makes no other engine
         with pytest.raises(Exception, match="no GPU"):
-            session.open_model(TINY, replace(cached(tmp_path), cuda_graph=captured), Provider(TENSORRT))
-    (name, options), _, (_, captured_options), _ = given
-    (own,) = tmp_path.iterdir()
-    assert (name, options["trt_engine_cache_path"]) == (TENSORRT, str(own))
-    assert captured_options == {**options, "trt_cuda_graph_enable": "1"}
+            session.open_model(TINY, replace(target, cuda_graph=captured), Provider(TENSORRT))
+    (own,) = (tmp_path / "new" / "cache").iterdir()
+    assert own.name.startswith("tiny-")
+    options = {
+        "trt_engine_cache_enable": "1",
+        "trt_engine_cache_path": str(own),
+        "trt_timing_cache_enable": "1",
+        "trt_timing_cache_path": str(own),
+        "trt_fp16_enable": "1",
+    }
+    assert given == [(TENSORRT, options), (TENSORRT, {**options, "trt_cuda_graph_enable": "1"})]
 
 
 OLD: File = ("m_sm90.engine", 10, 1)
@@ -115,12 +103,10 @@ def test_warm(before: list[File], after: list[File], warm: bool) -> None:
 
 
 def test_the_watch_sees_what_is_built(tmp_path: Path) -> None:
-    target = cached(tmp_path)
-    cold = session.EngineWatch(TINY, target)
-    own = Path(session.engine_options(TINY, target, TENSORRT)["trt_engine_cache_path"])
+    cold, own = session.EngineWatch(TINY, cached(tmp_path)), Path(folder_of(cached(tmp_path)))
     (own / "m.engine").write_text("engine")
     assert cold.cache_state() == {"path": str(own), "warm": False}
-    assert session.EngineWatch(TINY, target).cache_state() == {"path": str(own), "warm": True}
+    assert session.EngineWatch(TINY, cached(tmp_path)).cache_state() == {"path": str(own), "warm": True}
 
 
 def test_a_side_has_its_session_end_in_order_where_an_engine_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,9 +124,7 @@ def test_a_side_has_its_session_end_in_order_where_an_engine_is_kept(monkeypatch
     side.release()
     assert (asked, side.result.warnings) == (["release"], [])
     side.release()
-    (warning,) = side.result.warnings
-    assert warning["code"] == "engine-not-kept"
-    assert warning["message"].endswith("may not be kept: it crashed")
+    assert [warning["code"] for warning in side.result.warnings] == ["engine-not-kept"]
 
 
 def test_a_session_that_is_released_has_ended() -> None:
@@ -169,7 +153,6 @@ def test_an_engine_that_could_not_be_kept_is_noted(tmp_path: Path, monkeypatch: 
     gone = tmp_path / "gone"
     assert noted(gone) == [f"the engine in {gone} was not written: No such file or directory"]
     assert noted(tmp_path) == []  # the EP built none, though it could have been kept
-    assert list(tmp_path.iterdir()) == []
 
     def full(path: Path, content: str | bytes) -> None:
         raise OSError(28, "No space left on device")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from tests.decoders import (
     gpt_like,
     plain,
 )
+from tests.expect import refusal, there
 
 PROMPT, COUNT = 5, 7
 BATCHES = (1, 2)
@@ -58,12 +58,7 @@ def ids(batch: int, count: int) -> Array:
 
 
 def saved(path: Path, tokens: Array) -> str:
-    if path.suffix == ".json":
-        path.write_text(json.dumps(tokens.tolist()))
-    elif path.suffix == ".npz":
-        np.savez(path, tokens=tokens)
-    else:
-        np.save(path, tokens)
+    np.save(path, tokens)
     return str(path)
 
 
@@ -79,21 +74,16 @@ def after_each_step(mode: LoopMode, count: int) -> list[Array]:
 
 
 def check_mode(name: str, model: Model, loop: LoopData, steps: Steps, wanted: Plain) -> None:
-    count = steps.count
-    check_loop(make_loop(name, model, loop, steps, Inputs()), model, loop, count, wanted)
-
-
-def check_loop(mode: LoopMode, model: Model, loop: LoopData, count: int, wanted: Plain) -> None:
+    mode = make_loop(name, model, loop, steps, Inputs())
     check_outputs(mode, None, None)
     mode.compare_steps(None, None)
-    for got, logits in zip(after_each_step(mode, count), wanted.logits, strict=True):
+    for got, logits in zip(after_each_step(mode, steps.count), wanted.logits, strict=True):
         np.testing.assert_allclose(got, logits[:, -got.shape[1] :], rtol=1e-4, atol=1e-5)
     call, a, b = mode.phases()[LATENCY]
     call(a, b)
     assert find_difference(mode, None, None) is None
-    assert mode._chosen is not None
-    assert mode._chosen.tolist() == wanted.tokens.tolist()
-    for pair, state in zip(loop.pairs, mode.state(count - 1), strict=True):
+    assert there(mode._chosen).tolist() == wanted.tokens.tolist()
+    for pair, state in zip(loop.pairs, mode.state(steps.count - 1), strict=True):
         cache = wanted.cache[model.inputs[pair.into].name]
         np.testing.assert_allclose(state[:, :, : cache.shape[2]], cache, rtol=1e-4, atol=1e-5)
     assert mode.time_separately(3)["next_token_ns"] > 0
@@ -106,8 +96,7 @@ def test_own_tokens_are_those_of_a_plain_loop_in_every_mode(
 ) -> None:
     folder = genai_folder(tmp_path / "model", name)
     model, loop, steps = made(folder, batch, shared)
-    told = loop.generated
-    assert told is not None
+    told = there(loop.generated)
     prompt = loop.feeds[0]["input_ids"]
     assert prompt.shape == (batch, PROMPT)
     wanted = plain(MODELS[name](), prompt, COUNT)
@@ -122,8 +111,7 @@ def test_own_tokens_are_those_of_a_plain_loop_in_every_mode(
             check_mode(mode, model, loop, steps, wanted)
 
 
-@pytest.mark.parametrize("forced", [False, True])
-@pytest.mark.parametrize(("batch", "prompt"), [(1, PROMPT), (2, 1)])
+@pytest.mark.parametrize(("batch", "prompt", "forced"), [(1, PROMPT, False), (2, 1, True)])
 @pytest.mark.parametrize(("name", "shared"), FORMS)
 def test_behind_a_context_the_tokens_are_those_of_one_long_prompt(
     name: str, shared: bool, batch: int, prompt: int, forced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -133,9 +121,8 @@ def test_behind_a_context_the_tokens_are_those_of_one_long_prompt(
     folder, tokens = genai_folder(tmp_path / "model", name), ids(batch, begun + COUNT - 1)
     file = saved(tmp_path / "tokens.npy", tokens if forced else tokens[:, :begun])
     model, loop, steps = made(folder, batch, shared, tokens=file, context=context, prompt_length=prompt)
-    assert loop.generated is not None
-    assert loop.generated.forced_count == (COUNT - 1 if forced else 0)
-    assert loop.generated.describe()["context"] == context
+    told = there(loop.generated)
+    assert (told.forced_count, told.describe()["context"]) == (COUNT - 1 if forced else 0, context)
     assert loop.feeds[0]["input_ids"].shape == (batch, prompt)
     assert loop.feeds[1]["attention_mask"].shape == (batch, begun + 1)
     rest = np.hstack([tokens[:, begun:], np.zeros((batch, 1), np.int64)]) if forced else None
@@ -156,16 +143,16 @@ def test_a_context_is_random_without_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "json"])
 def test_tokens_of_a_file_are_the_prompt_and_what_is_forced(kind: str, tmp_path: Path) -> None:
-    folder, tokens = genai_folder(tmp_path / "model", "gpt"), ids(1, PROMPT + 2)
-    path = saved(tmp_path / f"tokens.{kind}", tokens[0])
-    _, loop, _ = made(folder, tokens=path)
-    assert loop.generated is not None
-    assert loop.generated.forced_count == 2
+    folder, tokens, path = genai_folder(tmp_path / "model", "gpt"), ids(1, PROMPT + 2), tmp_path / f"tokens.{kind}"
+    if kind == "json":
+        path.write_text(json.dumps(tokens[0].tolist()))
+    else:
+        np.save(path, tokens[0]) if kind == "npy" else np.savez(path, tokens=tokens[0])
+    told = there(made(folder, tokens=str(path))[1].generated)
     first = plain(gpt_like(), tokens, COUNT - 2)  # the first own token comes behind those of the file
-    assert loop.generated.tokens[0, 2:].tolist() == first.tokens[0].tolist()[: COUNT - 2]
-    _, alone, _ = made(folder, tokens=path, prompt_length=None)
-    assert alone.generated is not None
-    assert (alone.generated.prompt, alone.generated.forced_count) == (PROMPT + 2, 0)
+    assert (told.forced_count, told.tokens[0, 2:].tolist()) == (2, first.tokens[0].tolist()[: COUNT - 2])
+    alone = there(made(folder, tokens=str(path), prompt_length=None)[1].generated)
+    assert (alone.prompt, alone.forced_count) == (PROMPT + 2, 0)
 
 
 def test_a_mode_that_takes_the_wrong_token_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,10 +162,8 @@ def test_a_mode_that_takes_the_wrong_token_is_found_out(tmp_path: Path, monkeypa
     monkeypatch.setattr(mode, "logits", lambda number: -right(number) if number == 3 else right(number))
     with pytest.raises(WrongOutputs, match="values of output tokens after the last step differ"):
         check_outputs(mode, None, None)
-    assert loop.generated is not None
-    loop.generated.near[:, 3] = True  # the two best are as good as each other: what comes behind cannot be compared
+    there(loop.generated).near[:, 3] = True  # the two best are as good as each other: what follows cannot be compared
     check_outputs(mode, None, None)
-    assert [name for name, _ in mode.expected_outputs()] == ["tokens after the last step"]
 
 
 # What the model is
@@ -191,10 +176,8 @@ def test_names_alone_say_as_much_as_a_file(tmp_path: Path) -> None:
     assert found_in(str(folder)) == (str(folder / "model.onnx"), Decoder())
     _, other, _ = made(folder)
     assert other.pairs == loop.pairs
-    assert other.generated is not None
-    assert loop.generated is not None
-    assert other.generated.tokens.tolist() == loop.generated.tokens.tolist()
-    assert (other.generated.said_by, loop.generated.said_by) == ("", "genai_config.json")
+    one, two = there(loop.generated), there(other.generated)
+    assert (two.tokens.tolist(), two.said_by, one.said_by) == (one.tokens.tolist(), "", "genai_config.json")
 
 
 def test_what_genai_config_says(tmp_path: Path) -> None:
@@ -232,16 +215,11 @@ def test_a_folder_loads_no_code(tmp_path: Path) -> None:
     _, decoder = found_in(str(genai_folder(tmp_path / "model", "gpt", providers=asked)))
     steps = asdict(Steps(decoder=replace(decoder, providers=decoder.providers[:2])))
     assert with_ep_of_folder(Target(), steps) == Target()
-    for key, value in {
-        "backend_path": "evil",
-        "trt_extra_plugin_lib_paths": "a",
-        "op_packages": "a",
-        "load_config": "a",
-        "gpu_external_alloc": "1",
-        "user_compute_stream": "1",
-        "webgpuDevice": "1",
-        "anything": "./evil",
-    }.items():
+    for key, value in (
+        *((key, "a") for key in ("backend_path", "trt_extra_plugin_lib_paths", "op_packages", "load_config")),
+        *((key, "1") for key in ("gpu_external_alloc", "user_compute_stream", "webgpuDevice")),
+        ("anything", "./evil"),
+    ):
         steps = asdict(Steps(decoder=replace(decoder, providers=(("cpu", {key: value}),))))
         with pytest.raises(BadInput, match=f"sets {key} of EP cpu, .* give it yourself .--ep-option '?{key}="):
             with_ep_of_folder(Target(), steps)
@@ -277,89 +255,67 @@ def test_a_merged_decoder_is_told_which_branch_it_takes(tmp_path: Path) -> None:
     tokens = saved(tmp_path / "tokens.npy", np.array([0, 3, 1, 2, 2]))
     _, loop, _ = made(tmp_path, tokens=tokens, prompt_length=None)
     assert [bool(step["use_cache_branch"][0]) for step in loop.feeds] == [False] + [True] * (COUNT - 1)
-    assert loop.generated is not None
-    assert loop.generated.tokens.tolist() == [[2, 3, 0, 1, 2, 3, 0]]  # each one more, but for the prompt's
+    assert there(loop.generated).tokens.tolist() == [[2, 3, 0, 1, 2, 3, 0]]  # each one more, but for the prompt's
 
 
-def refusal(call: Any, *arguments: Any, **more: Any) -> str:
-    with pytest.raises(BadInput) as caught:
-        call(*arguments, **more)
-    return str(caught.value)
+def refused(call: Any, *arguments: Any, **more: Any) -> str:
+    return refusal(BadInput, call, *arguments, **more)
 
 
 def test_folders_that_are_not_taken(tmp_path: Path) -> None:
-    assert refusal(found_in, str(tmp_path)).endswith("and with no .onnx file")
-    (tmp_path / "a.onnx").touch()
-    (tmp_path / "b.onnx").touch()
-    assert refusal(found_in, str(tmp_path)).endswith("and with 2 models: name one of them")
-    config = tmp_path / "config.json"
-    config.write_text("{}")
-    assert refusal(found_in, str(tmp_path)).endswith("model.onnx; none is there")
-    (tmp_path / "decoder_model.onnx").touch()
-    assert refusal(found_in, str(tmp_path)).endswith("decoder_model.onnx has no KV cache: export it with one")
-    genai = tmp_path / "genai_config.json"
-    genai.write_text('{"model": {"decoder": {"pipeline": [{}]}}}')
-    assert refusal(found_in, str(tmp_path)) == f"{genai}: the decoder is not in one file; ortbench loop takes one model"
-    genai.write_text("[]")
-    assert refusal(found_in, str(tmp_path)) == f"{genai} is no JSON object"
+    config, genai = tmp_path / "config.json", tmp_path / "genai_config.json"
+    for file, text, said in (
+        (None, "", "and with no .onnx file"),
+        (tmp_path / "a.onnx", "", ""),
+        (tmp_path / "b.onnx", "", "and with 2 models: name one of them"),
+        (config, "{}", "model.onnx; none is there"),
+        (tmp_path / "decoder_model.onnx", "", "decoder_model.onnx has no KV cache: export it with one"),
+        (genai, '{"model": {"decoder": {"pipeline": [{}]}}}',
+         f"{genai}: the decoder is not in one file; ortbench loop takes one model"),
+        (genai, "[]", f"{genai} is no JSON object"),
+    ):  # fmt: skip
+        if file is not None:
+            file.write_text(text)
+        if said:
+            assert refused(found_in, str(tmp_path)).endswith(said)
     genai.write_text("{")
-    assert refusal(found_in, str(tmp_path)).startswith(f"{genai} is not JSON: ")
+    assert refused(found_in, str(tmp_path)).startswith(f"{genai} is not JSON: ")
 
 
 def test_what_cannot_be_generated(tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "gpt", context=32)
-    tokens = saved(tmp_path / "tokens.npy", ids(3, 4))
-    refused: list[tuple[dict[str, Any], str]] = [
-        ({"prompt_length": 30}, "--prompt-length 30: with --generate 7 more than the 32 tokens of the model's context"),
-        (
-            {"context": 21},
-            "--prompt-length 5: with --context 21 and --generate 7 more than the 32 tokens of the model's context",
-        ),
-        ({"tokens": tokens}, f"--tokens {tokens}: 3 sequences, and the batch is 1"),
-        ({"keep": ("logits",)}, "--keep logits: the host chooses the next token by it"),
-        (
-            {"fill": {"attention_mask": "1"}},
-            "--fill attention_mask: the prompt and the tokens generated say what it holds",
-        ),
-    ]
-    for more, message in refused:
-        assert refusal(made, folder, **more) == message
-    _, _, steps = made(folder)
-    path = str(folder / "model.onnx")
-    assert (
-        refusal(data.make_loop_data, path, opened(path), Inputs(dims={"past_length": 3}), steps)
-        == "--dim past_length: the prompt and the tokens generated say how long the cache is"
-    )
-    assert refusal(made, folder, 3, tokens=tokens) == f"--tokens {tokens}: 4 tokens, and --prompt-length is 5"
-    reason = "4 tokens, and --context 4 and --prompt-length is 1"
-    assert refusal(made, folder, 3, tokens=tokens, context=4, prompt_length=None) == f"--tokens {tokens}: {reason}"
-    (tmp_path / "text.json").write_text('"no"')
-    text = tmp_path / "text.json"
-    reason = "is no .npy, .npz or .json with rows of token ids of one length"
-    assert refusal(made, folder, tokens=str(text)) == f"--tokens {text}: {reason}"
-    _, usual, _ = made(folder, prompt_length=None)
-    assert usual.generated is not None
-    assert usual.generated.prompt == 32 - COUNT
+    tokens, text = saved(tmp_path / "tokens.npy", ids(3, 4)), tmp_path / "text.json"
+    text.write_text('"no"')
+    most = "and --generate 7 more than the 32 tokens of the model's context"
+    for batch, more, message in (
+        (1, {"prompt_length": 30}, f"--prompt-length 30: with {most.removeprefix('and ')}"),
+        (1, {"context": 21}, f"--prompt-length 5: with --context 21 {most}"),
+        (1, {"tokens": tokens}, f"--tokens {tokens}: 3 sequences, and the batch is 1"),
+        (3, {"tokens": tokens}, f"--tokens {tokens}: 4 tokens, and --prompt-length is 5"),
+        (3, {"tokens": tokens, "context": 4, "prompt_length": None},
+         f"--tokens {tokens}: 4 tokens, and --context 4 and --prompt-length is 1"),
+        (1, {"tokens": str(text)}, f"--tokens {text}: is no .npy, .npz or .json with rows of token ids of one length"),
+        (1, {"keep": ("logits",)}, "--keep logits: the host chooses the next token by it"),
+        (1, {"fill": {"attention_mask": "1"}},
+         "--fill attention_mask: the prompt and the tokens generated say what it holds"),
+        (1, {"dims": {"past_length": 3}},
+         "--dim past_length: the prompt and the tokens generated say how long the cache is"),
+    ):  # fmt: skip
+        assert refused(made, folder, batch, **more) == message
+    assert there(made(folder, prompt_length=None)[1].generated).prompt == 32 - COUNT
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("graph", "message"),
     [
-        ("g (float[1,4] x) => (float[1,4] y) { y = Relu(x) }", "no output looks like the next step's state"),
-        (
-            "g (float[1,4] x, float[1,4] past) => (float[1,4] logits, float[1,4] present) "
-            "{ logits = Relu(x)  present = Relu(past) }",
-            "the model has no input of token ids (input_ids), so it is no decoder",
-        ),
-        (
-            "g (int64[4] input_ids, float[1,4] past) => (float[4] logits, float[1,4] present) "
-            "{ logits = Cast<to=1>(input_ids)  present = Relu(past) }",
-            "input_ids is not [batch, sequence]",
-        ),
+        ("(float[1,4] x) => (float[1,4] y) { y = Relu(x) }", "no output looks like the next step's state"),
+        ("(float[1,4] x, float[1,4] past) => (float[1,4] logits, float[1,4] present) { logits = Relu(x)  present = Relu(past) }",
+         "the model has no input of token ids (input_ids), so it is no decoder"),
+        ("(int64[4] input_ids, float[1,4] past) => (float[4] logits, float[1,4] present) "
+         "{ logits = Cast<to=1>(input_ids)  present = Relu(past) }", "input_ids is not [batch, sequence]"),
     ],
-)
-def test_models_that_do_not_generate(text: str, message: str, tmp_path: Path) -> None:
+)  # fmt: skip
+def test_models_that_do_not_generate(graph: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), path)
-    with pytest.raises(BadInput, match=re.escape(f"{path}: {message}; say what is fed back with --feedback OUT=IN")):
-        made(path)
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {graph}'), path)
+    assert refused(made, path).startswith(f"{path}: {message}; say what is fed back with --feedback OUT=IN")

@@ -72,6 +72,13 @@ def graph(path: Path, text: str) -> Path:
     return path
 
 
+def check_modes(path: Path, loop: LoopData, steps: Steps, request: Inputs) -> None:
+    for mode in MODES:
+        made = make_loop(mode, opened(path), loop, steps, request)
+        check_outputs(made, None, None)
+        made.compare_steps(None, None)
+
+
 # What goes in, and what comes out
 
 
@@ -91,12 +98,8 @@ def test_every_step_of_every_model_gives_what_is_expected(name: str, mode: str) 
     assert len(times) == 2 * 6
     assert all(time > 0 for time in times)
     assert made.take_times(0) == []
-    # 6 steps of each output that is no state, and the state after the last one.
-    assert (
-        len(made.outputs())
-        == len(made.expected_outputs())
-        == 6 * (len(model.outputs) - len(loop.pairs)) + len(loop.pairs)
-    )
+    count = 6 * (len(model.outputs) - len(loop.pairs)) + len(loop.pairs)  # each step's outputs, and the last state
+    assert len(made.outputs()) == len(made.expected_outputs()) == count
 
 
 def test_a_prompt_comes_first() -> None:
@@ -107,20 +110,11 @@ def test_a_prompt_comes_first() -> None:
     loop = made_of(path, request, plan)
     assert ids.shape == loop.feeds[0]["input_ids"].shape == (1, 5)
     assert [step["input_ids"].shape for step in loop.feeds[1:]] == [(1, 1)] * 5
-    assert [step["position_ids"].tolist() for step in loop.feeds] == [
-        [[0, 1, 2, 3, 4]],
-        [[5]],
-        [[6]],
-        [[7]],
-        [[8]],
-        [[9]],
-    ]
+    assert loop.feeds[0]["position_ids"].tolist() == [[0, 1, 2, 3, 4]]
+    assert [step["position_ids"].tolist() for step in loop.feeds[1:]] == [[[at]] for at in range(5, 10)]
     assert [step["attention_mask"].shape for step in loop.feeds] == [(1, n) for n in range(5, 11)]
     assert [shapes[0] for shapes in loop.shapes] == [(1, 2, n, 16) for n in (0, *range(5, 11))]
-    for mode in MODES:
-        made = make_loop(mode, opened(path), loop, plan, request)
-        check_outputs(made, None, None)
-        made.compare_steps(None, None)
+    check_modes(path, loop, plan, request)
 
 
 def test_the_state_begins_with_zeros_or_with_what_is_given(tmp_path: Path) -> None:
@@ -175,44 +169,27 @@ def test_a_step_says_which_dimensions_grow(
 ) -> None:
     loop = made_of(graph(tmp_path / "m.onnx", text), Inputs(dims=dims), Steps((("o", "s"),), 3))
     assert (loop.shapes[0][0], loop.shapes[-1][0]) == (first, last)
-    for mode in MODES:
-        made = make_loop(mode, opened(tmp_path / "m.onnx"), loop, Steps((("o", "s"),), 3), Inputs(dims=dims))
-        check_outputs(made, None, None)
-        made.compare_steps(None, None)
+    check_modes(tmp_path / "m.onnx", loop, Steps((("o", "s"),), 3), Inputs(dims=dims))
 
 
 def test_dimensions_that_trial_steps_have_sized_are_told(tmp_path: Path) -> None:
     path = graph(tmp_path / "lstm.onnx", LSTM.format("n", "a", "b", "c", "d"))
     loop = made_of(path, Inputs(), Steps((("hn", "h"), ("cn", "c")), 3))
-    assert ([array.shape for array in loop.first], loop.single.guessed_dims) == (
-        [(1, 1, 3)] * 2,
-        {"n": 1, "a": 1, "b": 1},
-    )
+    assert [array.shape for array in loop.first] == [(1, 1, 3)] * 2
+    assert loop.single.guessed_dims == {"n": 1, "a": 1, "b": 1}
     path = graph(tmp_path / "cache.onnx", CACHE_AND_MASK)
-    steps = Steps((("o", "s"),), 3, fill={"mask": "1"})
-    loop = made_of(path, Inputs(dims={"total": "past+n"}), steps)
+    steps, request = Steps((("o", "s"),), 3, fill={"mask": "1"}), Inputs(dims={"total": "past+n"})
+    loop = made_of(path, request, steps)
     assert (loop.shapes[-1], loop.single.guessed_dims) == ([(1, 3)], {"past": 0, "n": 1})
-    places = CACHE_AND_MASK.replace("[1,n]", "[1,?]").replace("[1,past]", "[1,?]")
-    path = graph(tmp_path / "places.onnx", places)
+    loop = made_of(path, request, replace(steps, first_dims={"n": 5}))
+    assert [shapes[0] for shapes in loop.shapes] == [(1, 0), (1, 5), (1, 6), (1, 7)]
+    places = graph(tmp_path / "places.onnx", CACHE_AND_MASK.replace("[1,n]", "[1,?]").replace("[1,past]", "[1,?]"))
     given = replace(steps, fill={"mask": "s[1]+1-s[1]"}, first_dims={"x[1]": 5})
-    loop = made_of(path, Inputs(dims={"total": "s[1]+x[1]"}), given)
-    assert [shapes[0] for shapes in loop.shapes] == [(1, 0), (1, 5), (1, 6), (1, 7)]
-    path = tmp_path / "cache.onnx"
-    loop = made_of(path, Inputs(dims={"total": "past+n"}), replace(steps, first_dims={"n": 5}))
+    loop = made_of(places, Inputs(dims={"total": "s[1]+x[1]"}), given)
     assert [shapes[0] for shapes in loop.shapes] == [(1, 0), (1, 5), (1, 6), (1, 7)]
 
 
-def test_a_state_without_elements_in_any_step_is_refused(tmp_path: Path) -> None:
-    path = graph(tmp_path / "m.onnx", CELL.format("x_axis_0", "state_axis_0", "state_next_axis_0"))
-    said = "--feedback o=s: the state s (0x4) has no elements in any step; give a size: --dim state_axis_0=N"
-    with refused(said):
-        made_of(path, Inputs(dims={"state_axis_0": 0}), Steps((("o", "s"),), 3))
-
-
-# One buffer for past and present
-
-
-def test_a_model_that_does_not(tmp_path: Path) -> None:
+def test_a_model_that_does_not_let_past_and_present_be_one_buffer(tmp_path: Path) -> None:
     path = graph(tmp_path / "late.onnx", READS_LATE)
     first = tmp_path / "first.npz"
     np.savez(first, state=np.ones(8, np.float32))
@@ -222,9 +199,6 @@ def test_a_model_that_does_not(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match=why):
         make_loop("shared", opened(path), loop, steps, request)
     make_loop("device-resident", opened(path), loop, steps, request).compare_steps(None, None)
-
-
-# Loops that are wrong
 
 
 @pytest.mark.process
@@ -241,9 +215,6 @@ def test_wrong_loops_are_found_out(library: Path, tmp_path: Path) -> None:
     assert "shape" in found["GrownOnce grow"] or "failed" in found["GrownOnce grow"]
 
 
-# A step that fails
-
-
 def test_a_step_that_fails_is_named() -> None:
     model, loop, steps, request = loop_of("recurrent_cell")
     made = make_loop("cpu-tensors", model, loop, steps, request)
@@ -256,9 +227,6 @@ def test_a_step_that_fails_is_named() -> None:
         made._calls[broken] = fails
         with pytest.raises(BenchmarkFailed, match=f"^step {broken + 1} of 6 failed: there is no room$"):
             call(a, b)
-
-
-# What a long loop keeps
 
 
 def test_no_more_than_the_last_state_is_kept() -> None:
@@ -287,77 +255,64 @@ def test_a_first_state_that_the_session_wants_on_the_host_is_copied_to_no_device
 # Bad input
 
 
+CELL_STATE = (("hidden_out", "hidden"),)
+
+
 @pytest.mark.parametrize(
-    ("name", "steps", "request_", "message"),
+    ("name", "pairs", "more", "dims", "message"),
     [
-        ("recurrent_cell", Steps((("hidden_out", "x"),)), Inputs(),
+        ("recurrent_cell", (("hidden_out", "x"),), {}, {},
          "--feedback hidden_out=x: step 1 gives [1, 128], and the model takes tensor(float) [1, 64]"),
-        ("decoder", Steps((("logits", "input_ids"),)), Inputs(),
+        ("decoder", (("logits", "input_ids"),), {}, {},
          "--feedback logits=input_ids: the output is tensor(float) [batch, sequence, 128], and the input tensor(int64) [batch, "
          "sequence]"),
-        ("recurrent_cell", Steps((("hidden_out", "hidden"),), fill={"nothing": "1"}), Inputs(),
+        ("recurrent_cell", CELL_STATE, {"fill": {"nothing": "1"}}, {},
          "--fill nothing: the model has no such input; it has hidden …"),
-        ("recurrent_cell", Steps((("hidden_out", "hidden"),), fill={"hidden": "1"}), Inputs(),
+        ("recurrent_cell", CELL_STATE, {"fill": {"hidden": "1"}}, {},
          "--fill hidden: is a state, and inputs that are none are meant"),
-        ("decoder_shared", Steps(CACHE, fill={"position_ids": "step/2"}), Inputs(),
+        ("decoder_shared", CACHE, {"fill": {"position_ids": "step/2"}}, {},
          "--fill position_ids=step/2: the input holds int64, and that is 0.5"),
-        ("decoder_shared", Steps(CACHE, fill={"position_ids": "1/step"}), Inputs(), "--fill position_ids=1/step: divides by zero"),
-        ("decoder_shared", Steps(CACHE, fill={"position_ids": "other"}), Inputs(),
+        ("decoder_shared", CACHE, {"fill": {"position_ids": "1/step"}}, {}, "--fill position_ids=1/step: divides by zero"),
+        ("decoder_shared", CACHE, {"fill": {"position_ids": "other"}}, {},
          "--fill position_ids=other: 'other' is not known here; known are index, step"),
-        ("recurrent_cell", Steps((("hidden_out", "hidden"),), keep=("z",)), Inputs(),
-         "--keep z: the model has no such output; it has y, hidden_out"),
-        ("recurrent_cell", Steps((("hidden_out", "hidden"),), keep=("hidden_out",)), Inputs(),
+        ("recurrent_cell", CELL_STATE, {"keep": ("z",)}, {}, "--keep z: the model has no such output; it has y, hidden_out"),
+        ("recurrent_cell", CELL_STATE, {"keep": ("hidden_out",)}, {},
          "--keep hidden_out: is a state, and outputs that are none are meant"),
-        ("recurrent_cell", Steps((("hidden_out", "hidden"),), resident=("z",)), Inputs(),
-         "--resident z: the model has no such input; it has x, hidden"),
-        ("denoiser", Steps((("denoised", "latent"),), fill={"timestep": "step"}, resident=("timestep",)), Inputs(),
+        ("recurrent_cell", CELL_STATE, {"resident": ("z",)}, {}, "--resident z: the model has no such input; it has x, hidden"),
+        ("denoiser", (("denoised", "latent"),), {"fill": {"timestep": "step"}, "resident": ("timestep",)}, {},
          "--resident timestep: its values in step 1 are not those of step 0, so it has to be copied again"),
-        ("decoder", Steps(CACHE, first_dims={"width": 3}), Inputs(),
+        ("decoder", CACHE, {"first_dims": {"width": 3}}, {},
          "--first-dim width: the model has no such symbolic dimension; it has batch, past_length, sequence, total_length"),
-        ("decoder", Steps(CACHE, fill=FILL), Inputs(dims={"total_length": "total_length+1"}),
-         "--dim total_length=total_length+1: is a sum of itself"),
-        ("decoder", Steps(CACHE, fill=FILL), Inputs(dims={"total_length": "past+1"}),
-         "--dim total_length=past+1: the model has no dimension 'past'; write a whole number, or a sum of batch, past_length, "
-         "sequence"),
-        ("decoder", Steps(CACHE, fill=FILL), Inputs(dims={"total_length": "past_length-3"}),
-         "--dim total_length=past_length-3: -2 is no size"),
+        ("decoder", CACHE, {"fill": FILL}, {"total_length": "past_length-3"}, "--dim total_length=past_length-3: -2 is no size"),
     ],
 )  # fmt: skip
-def test_what_a_loop_cannot_be(name: str, steps: Steps, request_: Inputs, message: str) -> None:
+def test_what_a_loop_cannot_be(name: str, pairs: Any, more: dict[str, Any], dims: Any, message: str) -> None:
     with refused(message):
-        made_of(MODELS / f"{name}.onnx", request_, steps)
+        made_of(MODELS / f"{name}.onnx", Inputs(dims=dims), Steps(pairs, **more))
 
 
-def test_a_state_that_grows_where_the_model_has_it_fixed(tmp_path: Path) -> None:
-    path = graph(tmp_path / "grows.onnx", "g (float[2] s, float[1] x) => (float[N] out) { out = Concat<axis=0>(s, x) }")
-    with refused("--feedback out=s: step 1 gives [3], and the model takes tensor(float) [2]"):
-        made_of(path, Inputs(), Steps((("out", "s"),), 3))
+def test_states_of_other_sizes_than_the_model_has_are_refused(tmp_path: Path) -> None:
+    path = graph(tmp_path / "grows.onnx", JOIN.format("1", "2", "N", 0))
+    with refused("--feedback o=s: step 1 gives [3], and the model takes tensor(float) [2]"):
+        made_of(path, Inputs(), Steps((("o", "s"),), 3))
+    path = graph(tmp_path / "m.onnx", CELL.format("x_axis_0", "state_axis_0", "state_next_axis_0"))
+    said = "--feedback o=s: the state s (0x4) has no elements in any step; give a size: --dim state_axis_0=N"
+    with refused(said):
+        made_of(path, Inputs(dims={"state_axis_0": 0}), Steps((("o", "s"),), 3))
 
 
-def test_a_mode_of_a_loop_that_changes_its_outputs_where_expected_ones_are(tmp_path: Path) -> None:
-    path, steps = MODELS / "recurrent_cell.onnx", LOOPS["recurrent_cell"][0]
-    for found, message in (
-        (
-            {"step0/z": np.zeros(1)},
-            "{} has 'step0/z', which is not known: its keys are step0/NAME and so on, as many steps as there are",
-        ),
-        (
-            {"step6/y": np.zeros(1)},
-            "{} has 'step6/y', which is not known: its keys are step0/NAME and so on, as many steps as there are",
-        ),
-        (
-            {"step0/in/x": np.zeros(1)},
-            "{} holds no outputs; its keys are step0/NAME and so on, as many steps as there are",
-        ),
+def test_expected_outputs_of_steps(tmp_path: Path) -> None:
+    path, file = MODELS / "recurrent_cell.onnx", tmp_path / "e.npz"
+    keys = "keys are step0/NAME and so on, as many steps as there are"
+    for name, said in (
+        ("step0/z", f"{file} has 'step0/z', which is not known: its {keys}"),
+        ("step6/y", f"{file} has 'step6/y', which is not known: its {keys}"),
+        ("step0/in/x", f"{file} holds no outputs; its {keys}"),
+        ("step2/y", "the outputs are not the expected ones: 32 of 32 values of output y of step 2 differ"),
     ):
-        np.savez(tmp_path / "e.npz", **found)  # type: ignore[arg-type]
-        with refused(message.format(tmp_path / "e.npz")):
-            made_of(path, Inputs(expect=str(tmp_path / "e.npz")), steps)
-    np.savez(tmp_path / "e.npz", **{"step2/y": np.zeros((1, 32), np.float32)})  # type: ignore[arg-type]
-    with pytest.raises(
-        BenchmarkFailed, match=r"^the outputs are not the expected ones: 32 of 32 values of output y of step 2 differ"
-    ):
-        made_of(path, Inputs(expect=str(tmp_path / "e.npz")), steps)
+        np.savez(file, **{name: np.zeros((1, 32), np.float32)})  # type: ignore[arg-type]
+        with pytest.raises((BadInput, BenchmarkFailed), match=f"^{re.escape(said)}"):
+            made_of(path, Inputs(expect=str(file)), LOOPS["recurrent_cell"][0])
 
 
 def test_outputs_that_are_too_many_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,9 +327,13 @@ def test_values_that_do_not_fit_the_input(tmp_path: Path) -> None:
     loop = made_of(path, Inputs(), Steps(fed, 2, fill={"u": "250+index", "b": "index%2"}))
     assert loop.feeds[0]["u"].tolist() == [250, 251, 252, 253]
     assert loop.feeds[0]["b"].tolist() == [False, True, False, True]
-    for fill, said in ({"u": "254+index"}, "u=254+index: the input holds uint8, and that is 256"), ({"u": "0-1"}, "u=0-1: the input holds uint8, and that is -1"), ({"b": "2"}, "b=2: the input holds bool, and that is 2"):  # fmt: skip
-        with refused(f"--fill {said}"):
-            made_of(path, Inputs(), Steps(fed, 2, fill=fill))
+    for name, expression, said in (
+        ("u", "254+index", "the input holds uint8, and that is 256"),
+        ("u", "0-1", "the input holds uint8, and that is -1"),
+        ("b", "2", "the input holds bool, and that is 2"),
+    ):
+        with refused(f"--fill {name}={expression}: {said}"):
+            made_of(path, Inputs(), Steps(fed, 2, fill={name: expression}))
 
 
 @pytest.mark.parametrize(
@@ -386,7 +345,4 @@ def test_what_fills_a_scalar_is_a_scalar(kind: str, expression: str, tmp_path: P
     loop = made_of(path, Inputs(), steps)
     assert [step["t"].shape for step in loop.feeds] == [()] * 3
     assert [array.shape for array in loop.last] == [(4,)]
-    for mode in MODES:
-        made = make_loop(mode, opened(path), loop, steps, Inputs())
-        check_outputs(made, None, None)
-        made.compare_steps(None, None)
+    check_modes(path, loop, steps, Inputs())
