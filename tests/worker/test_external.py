@@ -74,7 +74,5 @@ def test_cupy_is_for_cuda_alone() -> None:
     with pytest.raises(Unsupported, match=r"^cupy has no memory of the device that CPUExecutionProvider computes on$"):
         streams._cuda_index("cupy", providers.Provider("CPUExecutionProvider"))
     assert streams._cuda_index("cupy", providers.Provider("CUDAExecutionProvider", device_index=1)) == 1
-    with pytest.raises(
-        BadInput, match=r"^--input-memory no_such: it cannot be imported here: No module named"
-    ):
+    with pytest.raises(BadInput, match=r"^--input-memory no_such: it cannot be imported here: No module named"):
         streams.check("no_such")

@@ -33,18 +33,6 @@ def gathered(count: int) -> onnx.GraphProto:
     return helper.make_graph([*nodes, last], "graph", [_value("x", FLOAT, [1])], [_value("y", FLOAT, [1])], weights)
 
 
-def branching(count: int) -> onnx.GraphProto:
-    """Each branch sees all tensors outside of it."""
-    weights = [numpy_helper.from_array(np.ones(1, np.float32), f"w{at}") for at in range(4 * count)]
-    nodes = []
-    for at in range(count):
-        inner = [_node("Relu", [f"t{at}"], ["o"], name=f"in{at}")]
-        branch = helper.make_graph(inner, "branch", [], [_value("o", FLOAT, [8])])
-        nodes.append(_node("If", ["c"], [f"t{at + 1}"], name=f"n{at}", then_branch=branch, else_branch=branch))
-    inputs = [_value("t0", FLOAT, [8]), _value("c", TensorProto.BOOL, [])]
-    return helper.make_graph(nodes, "graph", inputs, [_value(f"t{count}", FLOAT, [8])], weights)
-
-
 def cpu_time(graph: onnx.GraphProto) -> float:
     """Of all that is done with the nodes of a graph, every third of which another EP has."""
     model = helper.make_model(graph)
@@ -63,7 +51,7 @@ def cpu_time(graph: onnx.GraphProto) -> float:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("make", [chained, gathered, branching])
+@pytest.mark.parametrize("make", [chained, gathered])
 def test_time_grows_with_the_number_of_nodes(make: Callable[[int], onnx.GraphProto]) -> None:
     small, large = (min(cpu_time(make(count)) for _ in range(2)) for count in (SMALL, SMALL * TIMES))
     assert large < TIMES**1.5 * small  # half-way, on a scale of factors, between its size and its square

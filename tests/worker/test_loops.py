@@ -301,6 +301,12 @@ def test_states_of_other_sizes_than_the_model_has_are_refused(tmp_path: Path) ->
         made_of(path, Inputs(dims={"state_axis_0": 0}), Steps((("o", "s"),), 3))
 
 
+def test_an_input_that_the_model_passes_through_is_no_state(tmp_path: Path) -> None:
+    path = graph(tmp_path / "m.onnx", "g (float[4] x) => (float[4] y, float[4] x) { y = Relu(x) }")
+    with refused("--feedback x=x: x is an input that the model passes through; feed back another output"):
+        made_of(path, Inputs(), Steps((("x", "x"),), 3))
+
+
 def test_expected_outputs_of_steps(tmp_path: Path) -> None:
     path, file = MODELS / "recurrent_cell.onnx", tmp_path / "e.npz"
     keys = "keys are step0/NAME and so on, as many steps as there are"

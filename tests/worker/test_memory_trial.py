@@ -16,21 +16,12 @@ from tests.truth import relu_model, run_on_device
 
 pytestmark = pytest.mark.process
 
-RUN = ("--iterations", 5, "--warmup", 1)
 MODES = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
 NOT_OFFERED = (
     "no device memory that can be used (no copies {} it: Data transfer implementation between source and destination device "
     "was not found.)"
 )
 FAILED = "RefDevice (DEFAULT) of RefDeviceExecutionProvider cannot be used: {}"
-
-
-def statuses(library: Path, folder: Path, code: int, **knobs: object) -> dict[str, str | None]:
-    """What a run says of each mode: None where it was measured, else the status and why."""
-    model = relu_model(folder / "relu.onnx", 4096)
-    ended, result, _, _ = run_on_device(library, model, Config(compute_us=50, **knobs), folder, *RUN)  # type: ignore[arg-type]
-    assert ended == code
-    return {case.mode: None if case.status == "ok" else f"{case.status}: {case.reason}" for case in result.cases}
 
 
 def listed(library: Path, environment: Mapping[str, str] | None = None, **knobs: object) -> dict[str, str | None]:
@@ -44,9 +35,10 @@ def listed(library: Path, environment: Mapping[str, str] | None = None, **knobs:
 
 
 def test_a_trial_that_ends_the_worker_costs_the_modes_that_need_the_memory(library: Path, tmp_path: Path) -> None:
-    found = statuses(library, tmp_path, 1, abort_copy="1+:default")
+    model, config = relu_model(tmp_path / "relu.onnx", 4096), Config(abort_copy="1+:default")
+    code, result, _, _ = run_on_device(library, model, config, tmp_path, "--iterations", 5, "--warmup", 1)
     why = "RefDevice (DEFAULT) of RefDeviceExecutionProvider cannot be used: the worker was ended by SIGABRT"
-    assert (found["cpu-tensors"], found["device-tensors"]) == (None, f"failed: {why}")
+    assert (code, [case.reason for case in result.cases][:2]) == (1, [None, why])
     said = listed(library, abort_copy="1+:default")
     assert (said["cpu-tensors"], said["device-tensors"]) == (None, why)
 
@@ -59,13 +51,10 @@ def test_a_trial_that_ends_the_worker_costs_the_modes_that_need_the_memory(libra
         ({"copies": "downloads"}, NOT_OFFERED.format("to")),
         ({"fail_alloc": "1+:default"}, FAILED.format("RefDevice (DEFAULT) could not allocate 64 bytes for 'word'")),
         ({"wrong_copy": "1+:default"}, FAILED.format("a copy to it and back gives other bytes")),
-        (
-            {"fail_download": "1+"},
-            FAILED.format("no copies from it: the reference device was told to fail this download"),
-        ),
+        ({"fail_download": "1+"}, FAILED.format("no copies from it: the reference device was told to fail this download")),
     ],
     ids=["no-copies", "in-only", "out-only", "null", "other-bytes", "error"],
-)
+)  # fmt: skip
 def test_memory_that_does_not_work_is_said_before_anything_is_run(
     knobs: dict[str, str], why: str, library: Path
 ) -> None:
@@ -81,19 +70,13 @@ def short_trials() -> None:
 
 def test_a_trial_that_hangs_is_ended(library: Path) -> None:
     said = listed(library, {WORKER: f"{__name__}:short_trials"}, fault="hang", fault_at="copy", fault_when="1+")
-    assert (said["cpu-tensors"], said["device-tensors"]) == (
-        None,
-        FAILED.format("the worker gave no answer for 0.5 s and was stopped"),
-    )
+    why = FAILED.format("the worker gave no answer for 0.5 s and was stopped")
+    assert (said["cpu-tensors"], said["device-tensors"]) == (None, why)
 
 
 def test_trials_leave_nothing_and_take_no_time(library: Path, tmp_path: Path) -> None:
-    trace = tmp_path / "trace"
-    listed(library, trace=trace)
-    found = Trace.read(trace)
-    assert {memory: found.held(memory)[0] for memory in ("default", "host_accessible")} == {
-        "default": 0,
-        "host_accessible": 0,
-    }
+    listed(library, trace=tmp_path / "trace")
+    found = Trace.read(tmp_path / "trace")
+    assert [found.held(memory)[0] for memory in ("default", "host_accessible")] == [0, 0]
     copies = found.of("h2d", "d2h", "host-copy")
     assert 0 < sum(copies["end_ns"] - copies["start_ns"]) < 1_000_000

@@ -1,92 +1,71 @@
 """The NVTX ranges that a tool such as Nsight Systems gets, against the result of the same run.
 
-A recorder listens in the place of the tool (tests/nvtx). Its clock is that of the samples, so every range can be held
-against its sample.
+A recorder listens in the place of the tool (tests/nvtx), on the clock of the samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from ortbench.core.processes import DOMAIN
-from ortbench.model.modes import COSTS, PIPELINED, USUAL_MODES
+from ortbench.model.modes import COSTS, LATENCY, PIPELINED, STEP, USUAL_MODES
 from ortbench.model.result import OK, Case, Result
 from ortbench.model.result_file import load
 from ortbench.worker.timing import COLORS
-from tests.conftest import ROOT, modes, ortbench
+from tests.conftest import MODELS, ROOT, modes, ortbench
 from tests.nvtx import Range, Record, environ
 from tests.refdevice import Config
 from tests.truth import relu_model
 
+pytestmark = pytest.mark.process
+
 BYTES = 1 << 20
+STEPS = 4
 
 
-@dataclass(frozen=True)
-class Traced:
-    """A run and what was recorded of it."""
-
-    code: int
-    result: Result
-    record: Record
-
-
-class Tracer:
-    """`ortbench run` of one model while the recorder listens."""
-
-    def __init__(self, recorder: Path, folder: Path) -> None:
-        self.recorder, self._folder = recorder, folder
-        self.model = relu_model(folder / "relu.onnx", BYTES)
-        self._runs = 0
-
-    def __call__(self, *arguments: object, prefix: tuple[str, ...] = (), **environment: str) -> Traced:
-        self._runs += 1
-        out, record = self._folder / f"out-{self._runs}", self._folder / f"record-{self._runs}.jsonl"
-        line = ("run", self.model, "--out", out, *arguments)
-        ran = ortbench(*line, prefix=prefix, cwd=ROOT, **environ(self.recorder, record), **environment)
-        found = list(out.glob("*/result.json"))
-        assert found, ran.err
-        return Traced(ran.code, load(found[0]), Record.read(record, DOMAIN))
-
-
-@pytest.fixture
-def trace(recorder: Path, tmp_path: Path) -> Tracer:
-    return Tracer(recorder, tmp_path)
+def traced(
+    recorder: Path, folder: Path, *arguments: object, prefix: Sequence[str] = (), **environment: str
+) -> tuple[Result, Record]:
+    """A command while the recorder listens; every push has its pop, and all is in workers that end in order."""
+    record = folder / "record.jsonl"
+    environment |= environ(recorder, record)
+    ran = ortbench(*arguments, "--out", folder / "out", prefix=prefix, cwd=ROOT, **environment)
+    assert ran.code == 0, ran.err
+    found = Record.read(record, DOMAIN)
+    assert (found.open_ranges, found.stray_pops, found.others) == ([], 0, [])
+    assert found.exits == found.pids
+    return load(next((folder / "out").rglob("result.json"))), found
 
 
 def moved(case: Case, phase: str) -> int:
     """Bytes that a call of a phase copies, by the result."""
-    assert case.bytes_h2d is not None
-    assert case.bytes_d2h is not None
-    return {
-        "h2d": case.bytes_h2d,
-        "inference": 0,
-        "d2h": case.bytes_d2h,
-        "latency": (case.bytes_h2d + case.bytes_d2h) * case.inferences("latency"),
-    }[phase]
+    h2d, d2h = case.bytes_h2d or 0, case.bytes_d2h or 0
+    return {"h2d": h2d, "inference": 0, "d2h": d2h, "latency": (h2d + d2h) * case.inferences("latency")}[phase]
 
 
-def assert_balanced(record: Record) -> None:
-    """Every push has its pop, nothing else is emitted, and all is in one worker, which a tool can write at its end."""
-    assert (record.open_ranges, record.stray_pops, record.others) == ([], 0, [])
-    assert len(record.pids) == 1
-    assert record.exits == record.pids
+def check_block(block: Range, mode: str, phase: str, payload: int, inner: str, n: int) -> None:
+    """A block is one range deep, and numbers the ranges in it, which lie in it in order."""
+    color = COLORS[phase]
+    assert (block.name, block.category, block.depth, block.color) == (mode, phase, 0, color)
+    assert block.payload == payload
+    samples = [(it.name, it.category, it.depth, it.color, it.payload) for it in block.inner]
+    assert samples == [(f"{mode}/{inner}", phase, 1, color, number) for number in range(n)]
+    check_order([block.start_ns, *(time for it in block.inner for time in (it.start_ns, it.end_ns)), block.end_ns])
 
 
-def assert_is_block(block: Range, mode: str, phase: str) -> None:
-    """A block is one range deep, and numbers the ranges in it."""
-    assert (block.name, block.category, block.depth, block.color) == (mode, phase, 0, COLORS[phase])
-    for number, sample in enumerate(block.inner):
-        assert (sample.name, sample.category, sample.color) == (f"{mode}/{phase}", phase, COLORS[phase])
-        assert (sample.depth, sample.inner, sample.payload) == (1, [], number)
+def check_order(times: list[int | None]) -> None:
+    assert times == sorted(times)  # type: ignore[type-var]
 
 
-def assert_agrees(traced: Traced) -> None:
+def check_run(recorder: Path, folder: Path, names: list[str], *arguments: object, **more: object) -> Record:
     """Blocks and ranges are those of the result, one for one and in their order; no range is shorter than its sample."""
-    result, record = traced.result, traced.record
+    model = relu_model(folder / "relu.onnx", BYTES)
+    line = ("run", model, *arguments, "--iterations", 20, "--warmup", 1)
+    result, record = traced(recorder, folder, *line, **more)  # type: ignore[arg-type]
+    assert [case.mode for case in result.cases if case.status == OK] == names
     blocks = sorted(
         (start, n, case, phase)
         for case in result.cases
@@ -94,82 +73,60 @@ def assert_agrees(traced: Traced) -> None:
         for _, n, start in listed
         if phase not in COSTS
     )
-    assert len(record.ranges) == len(blocks)
-    left = {(case.mode, phase): list(samples) for case, phase, samples in timed(result)}
-    next_starts = [start for start, *_ in blocks[1:]] + [2**63]
-    for block, (start, n, case, phase), next_start in zip(record.ranges, blocks, next_starts, strict=True):
-        assert_is_block(block, case.mode, phase)
-        assert block.payload == moved(case, phase)
-        assert len(block.inner) == n
-        times = [time for part in block.inner for time in (part.start_ns, part.end_ns)]
-        inside = [start, block.start_ns, *times, block.end_ns, next_start]
-        assert inside == sorted(inside)  # type: ignore[type-var]
-        for part in block.inner:
-            # Of a pipeline a range is a round, and a sample its part of that, rounded.
+    left = {(case.mode, phase): [*samples] for case in result.cases for phase, samples in case.samples.items()}
+    ends = [*(start for start, *_ in blocks[1:]), 2**63]
+    for block, (start, n, case, phase), end in zip(record.ranges, blocks, ends, strict=True):
+        check_block(block, case.mode, phase, moved(case, phase), phase, n)
+        check_order([start, block.start_ns, block.end_ns, end])
+        for part in block.inner:  # of a pipeline a range is a round, and a sample its part of that, rounded
             each = case.inferences(phase)
             assert part.ns >= left[case.mode, phase].pop(0) * each - each // 2
-    assert not any(left.values())
+    assert not any(samples for (_, phase), samples in left.items() if phase not in COSTS)
+    return record
 
 
-def timed(result: Result) -> Iterator[tuple[Case, str, list[int | float]]]:
-    """What has ranges of its own."""
-    for case in result.cases:
-        yield from ((case, phase, taken) for phase, taken in case.samples.items() if phase not in COSTS)
+def test_on_the_cpu(recorder: Path, tmp_path: Path) -> None:
+    check_run(recorder, tmp_path, [*USUAL_MODES], "--ep", "cpu")
 
 
-def checked(trace: Tracer, modes: list[str], *arguments: object, **options: object) -> Traced:
-    """A run on one EP: names, nesting, order and payloads are as they must be."""
-    traced = trace(*arguments, "--iterations", 20, "--warmup", 1, **options)  # type: ignore[arg-type]
-    assert traced.code == 0
-    assert [case.mode for case in traced.result.cases if case.status == OK] == modes
-    assert_balanced(traced.record)
-    assert_agrees(traced)
-    return traced
-
-
-@pytest.mark.process
-def test_on_the_cpu(trace: Tracer) -> None:
-    checked(trace, list(USUAL_MODES), "--ep", "cpu")
-
-
-@pytest.mark.process
-def test_on_webgpu(trace: Tracer, software_gpu: tuple[str, ...]) -> None:
-    checked(trace, ["cpu-tensors", "device-tensors", "device-resident"], "--ep", "webgpu", prefix=software_gpu)
+def test_on_webgpu(recorder: Path, software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    names = ["cpu-tensors", "device-tensors", "device-resident"]
+    check_run(recorder, tmp_path, names, "--ep", "webgpu", prefix=software_gpu)
 
 
 @pytest.mark.wide
-@pytest.mark.process
-def test_on_the_reference_device(trace: Tracer, real_library: Path) -> None:
-    record = on_the_reference_device(trace, real_library).record
-    assert {(block.name, block.category): block.payload for block in record.ranges} == {
-        ("cpu-tensors", "latency"): 2 * BYTES,
-        ("device-tensors", "h2d"): BYTES,
-        ("device-tensors", "inference"): 0,
-        ("device-tensors", "d2h"): BYTES,
-        ("device-tensors", "latency"): 2 * BYTES,
-        ("device-resident", "latency"): 0,
-        ("host-accessible", "latency"): 0,
-        ("pipelined", "h2d"): BYTES,
-        ("pipelined", "inference"): 0,
-        ("pipelined", "d2h"): BYTES,
-        ("pipelined", "latency"): 6 * BYTES,
-    }
-
-
-def on_the_reference_device(trace: Tracer, library: Path) -> Traced:
-    device = ("--ep-library", library, *modes("default", "pipelined"), "--depth", 3)
-    return checked(trace, [*USUAL_MODES, PIPELINED], *device, **Config(compute_us=1000).environ())
+def test_on_the_reference_device(recorder: Path, real_library: Path, tmp_path: Path) -> None:
+    line = ("--ep-library", real_library, *modes("default", "pipelined"), "--depth", 3)
+    record = check_run(recorder, tmp_path, [*USUAL_MODES, PIPELINED], *line, **Config(compute_us=1000).environ())
+    payloads = {(block.name, block.category): block.payload for block in record.ranges}
+    assert payloads["device-tensors", "h2d"] == payloads["pipelined", "d2h"] == BYTES
+    assert payloads["device-resident", "latency"] == payloads["pipelined", "inference"] == 0
+    assert (payloads["device-tensors", "latency"], payloads["pipelined", "latency"]) == (2 * BYTES, 6 * BYTES)
 
 
 @pytest.mark.wide
-@pytest.mark.process
-def test_workers_that_were_paused_end_in_order_too(trace: Tracer, real_library: Path, tmp_path: Path) -> None:
-    record = tmp_path / "both.jsonl"
-    line = ("--ep", "cpu", "--ep", real_library, "--mode", "cpu-tensors", "--iterations", 6, "--out", tmp_path)
-    ran = ortbench("run", trace.model, *line, cwd=ROOT, **environ(trace.recorder, record))
-    assert ran.code == 0, ran.err
-    found = Record.read(record, DOMAIN)
-    assert len(found.pids) == 2
-    assert found.exits == found.pids
-    assert found.open_ranges == []
-    assert sum(len(block.inner) for block in found.ranges) == 12
+def test_workers_that_were_paused_end_in_order_too(recorder: Path, real_library: Path, tmp_path: Path) -> None:
+    line = ("--ep", "cpu", "--ep", real_library, "--mode", "cpu-tensors", "--iterations", 6)
+    _, record = traced(recorder, tmp_path, "run", relu_model(tmp_path / "relu.onnx", BYTES), *line)
+    assert len(record.pids) == 2
+    assert sum(len(block.inner) for block in record.ranges) == 12
+
+
+def test_ranges_of_a_loop_are_blocks_loops_and_steps(recorder: Path, tmp_path: Path) -> None:
+    asked = (
+        f"--feedback state_out=state --steps {STEPS} --iterations 5 --warmup 1 --mode default --mode shared --ep cpu"
+    )
+    result, record = traced(recorder, tmp_path, "loop", MODELS / "loop_on_device.onnx", *asked.split())
+    blocks = sorted((start, n, case) for case in result.cases for _, n, start in case.blocks.get(LATENCY, []))
+    left = {case.mode: {phase: [*samples] for phase, samples in case.samples.items()} for case in result.cases}
+    for block, (start, n, case) in zip(record.ranges, blocks, strict=True):
+        check_block(block, case.mode, LATENCY, moved(case, LATENCY), "loop", n)
+        assert (block.start_ns or 0) >= start
+        for loop in block.inner:
+            assert loop.ns >= left[case.mode][LATENCY].pop(0)
+            assert [(it.name, it.category, it.depth, it.payload, it.inner) for it in loop.inner] == [
+                (f"{case.mode}/step", STEP, 2, at, []) for at in range(STEPS)
+            ]
+            check_order([loop.start_ns, *(at for it in loop.inner for at in (it.start_ns, it.end_ns)), loop.end_ns])
+            assert all(step.ns >= left[case.mode][STEP].pop(0) for step in loop.inner)
+    assert not any(samples[phase] for samples in left.values() for phase in (LATENCY, STEP) if phase in samples)

@@ -47,10 +47,7 @@ def test_a_profile_is_the_kernels_of_its_runs() -> None:
     assert (kernel.name, kernel.op, kernel.ep, kernel.number, rest) == ("a", "Relu", "P", 0, [21, 4, 7, 0])
     assert second.args == [{"op_name": "Relu", "provider": "P", "node_index": "0"}]
     assert [third.nodes[at].kernel.name for at in nodes.sort_nodes(third.nodes)] == ["outer", "inner"]
-
-
-def test_runs_that_a_profile_lost_are_not_in_it() -> None:
-    assert len(list(nodes.read_runs(RECORDED[:-2]))) == 2
+    assert len(list(nodes.read_runs(RECORDED[:-2]))) == 2  # a run that the profile lost is not in it
 
 
 def test_a_profiles_file_is_read_piece_by_piece(tmp_path: Path) -> None:
@@ -69,40 +66,27 @@ def test_a_profiles_file_is_read_piece_by_piece(tmp_path: Path) -> None:
         list(nodes.read_events(str(path)))
 
 
-Timed = list[tuple[int, int]]
-
-
-@pytest.fixture(scope="module")
-def recorded() -> tuple[list[nodes.Run], int, Timed]:
-    """Five runs as recorded, and as timed from outside."""
-    provider = providers.find(TARGET)
-    model = session.open_model(PATH, TARGET, provider)
-    arrays = first_run.make_data(PATH, model, Inputs()).arrays
-    with nodes.open_recorder(PATH, TARGET, provider) as recorder:
-        timed: Timed = []
-        run_once = first_run.run_once
-
-        def timed_run(*arguments: Any) -> Any:
-            start = time.perf_counter_ns()
-            outputs = run_once(*arguments)
-            timed.append((start, time.perf_counter_ns()))
-            return outputs
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(first_run, "run_once", timed_run)
-            recorder.run(arrays, 5)
-            runs = list(recorder.end())
-    assert len(timed) == 5
-    return runs, recorder.start_ns, timed
-
-
 @pytest.mark.timing
-def test_the_profile_is_on_the_clock_of_the_samples(recorded: tuple[list[nodes.Run], int, Timed]) -> None:
+def test_the_profile_is_on_the_clock_of_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs of a profile lie in the runs as timed from outside: a clock that is off by a run would show."""
-    runs, start_ns, timed = recorded
+    provider = providers.find(TARGET)
+    arrays = first_run.make_data(PATH, session.open_model(PATH, TARGET, provider), Inputs()).arrays
+    timed: list[tuple[int, int]] = []
+    run_once = first_run.run_once
+
+    def timed_run(*arguments: Any) -> Any:
+        start = time.perf_counter_ns()
+        outputs = run_once(*arguments)
+        timed.append((start, time.perf_counter_ns()))
+        return outputs
+
+    monkeypatch.setattr(first_run, "run_once", timed_run)
+    with nodes.open_recorder(PATH, TARGET, provider) as recorder:
+        recorder.run(arrays, 5)
+        runs = list(recorder.end())
     within = 100_000  # ONNX Runtime cuts its times to microseconds; two clocks are read one after the other
     for run, (before, after) in zip(runs, timed, strict=True):
-        start, duration = start_ns + run.start_us * 1000, run.took_us * 1000
+        start, duration = recorder.start_ns + run.start_us * 1000, run.took_us * 1000
         assert before - within <= start <= start + duration <= after + within
 
 

@@ -16,23 +16,20 @@ BACKEND = None if SPEC is None or SPEC.origin is None else Path(SPEC.origin).wit
 
 
 @pytest.mark.parametrize(
-    ("files", "chosen", "more"),
+    ("files", "said"),
     [
-        (["libQnnHtp.so", "libQnnGpu.so"], "libQnnHtp.so", " (without Qualcomm's NPU it simulates one, far slower)"),
-        (["QnnHtp.dll"], "QnnHtp.dll", " (without Qualcomm's NPU it simulates one, far slower)"),
-        (["libQnnGpu.so"], "libQnnGpu.so", ""),
+        (["libQnnHtp.so", "libQnnGpu.so"],
+         "; name a backend with --ep-option backend_path={}/libQnnHtp.so (without Qualcomm's NPU it simulates one, far slower)"),
+        (["QnnHtp.dll"],
+         "; name a backend with --ep-option backend_path={}/QnnHtp.dll (without Qualcomm's NPU it simulates one, far slower)"),
+        (["libQnnGpu.so"], "; name a backend with --ep-option backend_path={}/libQnnGpu.so"),
+        ([], "; name QNN's backend library with --ep-option backend_path=PATH"),
     ],
-)
-def test_the_backend_beside_the_plugin_is_named(files: list[str], chosen: str, more: str, tmp_path: Path) -> None:
+)  # fmt: skip
+def test_the_backend_beside_the_plugin_is_named(files: list[str], said: str, tmp_path: Path) -> None:
     for name in files:
         (tmp_path / name).touch()
-    said = fix_hint(ERROR, str(tmp_path / "libonnxruntime_providers_qnn.so"))
-    assert said == f"; name a backend with --ep-option backend_path={tmp_path / chosen}{more}"
-
-
-def test_without_a_backend_the_option_is_named(tmp_path: Path) -> None:
-    said = "; name QNN's backend library with --ep-option backend_path=PATH"
-    assert fix_hint(ERROR, None) == fix_hint(ERROR, str(tmp_path / "lib.so")) == said
+    assert fix_hint(ERROR, str(tmp_path / "lib.so")) == said.format(tmp_path)
     assert fix_hint("something else", str(tmp_path / "lib.so")) == ""
 
 

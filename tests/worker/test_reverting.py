@@ -46,9 +46,7 @@ def test_an_edit_that_is_taken_back_leaves_the_baseline(edit: Edit, tmp_path: Pa
     copy = taken_back(base, own, names(own), names(base))
     assert operators(copy) == operators(base)
     assert output(copy).shape == output(base).shape
-    if not any(
-        layer.startswith(("conv", "matmul", "gemm")) for layer in edit.own.layers
-    ):  # of others weights are random
+    if not any(it.startswith(("conv", "matmul", "gemm")) for it in edit.own.layers):  # whose weights are random
         np.testing.assert_allclose(output(copy), output(base), rtol=1e-3, atol=1e-4)
 
 

@@ -21,7 +21,6 @@ LOOK = """
 import json, sys
 from ortbench.model.modes import MODES
 from ortbench.plan.target import Inputs, Target
-from ortbench.plan.target import Inputs, Target
 from ortbench.worker.modes import make_mode
 from ortbench.worker.proofs import check_outputs
 from ortbench.worker import first_run, providers, session
@@ -84,7 +83,6 @@ def test_every_run_of_every_mode_has_it(real_library: Path) -> None:
     [
         ("a" * 1025 + "=1", "--run-config: Config key is empty or longer than maximum length 1024"),
         (f"{SHRINKS}=tpu:0", f"the model refuses to run with --run-config {SHRINKS}=tpu:0 and synthetic inputs"),
-        (f"{SHRINKS}=tpu:0", "Unsupported device specified in the memory arena shrink list: tpu"),
     ],
 )
 def test_what_is_refused_is_a_line(entry: str, message: str, tmp_path: Path) -> None:

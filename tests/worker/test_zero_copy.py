@@ -103,8 +103,7 @@ class ScriptedShared(HostAccessibleMode):
     """Runs that take a known time."""
 
     def __init__(self, run: Callable[..., None], same: bool = True) -> None:
-        self._call = run
-        self._same = same
+        self._call, self._same = run, same
 
     def phases(self) -> dict[str, TimedCall]:
         return {"latency": (self._call, None, None)}
@@ -113,10 +112,10 @@ class ScriptedShared(HostAccessibleMode):
         return self._same
 
 
-def prove(shared: tuple[int, ...], resident: tuple[int, ...] = (100 * US,)) -> ZeroCopy:
-    """The proof for runs of these durations; an upload takes 30 µs, a download 20 µs."""
+def prove(shared: tuple[int, ...], resident: tuple[int, ...] = (100 * US,), unit: int = US) -> ZeroCopy:
+    """The proof for runs of these durations; an upload takes 30 units, a download 20."""
     clock = Clock()
-    theirs = ScriptedResident(clock.taking(*resident), clock.taking(30 * US), clock.taking(20 * US))
+    theirs = ScriptedResident(clock.taking(*resident), clock.taking(30 * unit), clock.taking(20 * unit))
     return prove_zero_copy(ScriptedShared(clock.taking(*shared)), theirs, False, clock)
 
 
@@ -136,22 +135,16 @@ def test_runs_as_fast_as_device_resident_prove_it_to_a_quarter_of_the_copies(
 @pytest.mark.parametrize("noisy", ["shared", "resident"])
 def test_noise_of_either_mode_is_doubt(noisy: str) -> None:
     """Whole bursts differ by 60 µs a run, more than a copy would show."""
-    burst = 20  # 2 ms of runs of 100 µs
-    bursts = (100 * US,) * (burst + 2) + (160 * US,) * (burst + 1) * 10
+    bursts = (100 * US,) * 22 + (160 * US,) * 210  # a burst is 2 ms of runs of 100 µs
     times = {"shared": (100 * US,), "resident": (100 * US,), noisy: bursts}
     found = prove(times["shared"], times["resident"])
     assert not found.verified
-    assert (
-        "would not show in noise of 60.0 µs; in a short check before the measurement an inference took 0 ns less"
-        in found.evidence
-    )
+    said = "noise of 60.0 µs; in a short check before the measurement an inference took 0 ns less"
+    assert f"would not show in {said}" in found.evidence
 
 
 def test_noise_that_outlasts_the_patience_hides_all_copies() -> None:
-    clock = Clock()
-    resident = ScriptedResident(clock.taking(100_000 * US), clock.taking(30_000 * US), clock.taking(20_000 * US))
-    shared = ScriptedShared(clock.taking(100_000 * US, *[120_000 * US] * 20))
-    found = prove_zero_copy(shared, resident, False, clock)
+    found = prove((100_000 * US, *[120_000 * US] * 20), (100_000 * US,), unit=1000 * US)
     assert (found.verified, "would not show in noise of 50.0 ms" in found.evidence) == (False, True)
 
 
@@ -185,13 +178,13 @@ def test_a_run_that_is_shorter_than_a_copy_has_none(run: int, h2d: int, d2h: int
 
 
 def test_what_is_said_of_a_run_without_room_for_copies() -> None:
+    check = "in a short check before the measurement an inference took"
     assert judge_run_time(1_250_000, 1_700_000, 1_690_000, "used") == ZeroCopy(
-        True,
-        "used; in a short check before the measurement an inference took 1.25 ms, copying in 1.70 ms, copying out 1.69 ms",
+        True, f"used; {check} 1.25 ms, copying in 1.70 ms, copying out 1.69 ms"
     )
     assert judge_run_time(9_000, 500, 500, "used") == ZeroCopy(
         False,
-        "used, but a copy inside the EP cannot be excluded; in a short check before the measurement an inference took 9.00 µs, copying in 500 ns, copying out 500 ns, and "
+        f"used, but a copy inside the EP cannot be excluded; {check} 9.00 µs, copying in 500 ns, copying out 500 ns, and "
         "there is no other memory to compare it with",
     )
 
