@@ -10,8 +10,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-import pytest
-
 from ortbench.model.metrics import METRICS
 from ortbench.model.modes import ALL_MODES
 from ortbench.report.glossary import entries
@@ -125,19 +123,11 @@ def test_no_column_mode_or_metric_has_an_old_name() -> None:
     assert not named & OLD_WORDS
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "the mode's fence", "reading\n  back was proved", "inputs are uploaded", "held to its limits", "2 callers at each level",
-        "54.2× vs cpu", "GB/s of a bandwidth sweep", "mode cpu-pinned", "the card is held back",
-    ],
-)  # fmt: skip
-def test_private_words_are_found(text: str) -> None:
-    assert [*faults(text)]
-
-
-@pytest.mark.parametrize(
-    "text", ["--measure-spin", "cpu-tensors-pinned", "--opt-level all", "a run of 2 s", "both sides", "discards"]
-)
-def test_plain_words_are_not(text: str) -> None:
-    assert not [*faults(text)]
+def test_private_words_are_found_and_plain_ones_are_not() -> None:
+    private = (
+        *("the mode's fence", "reading\n  back was proved", "inputs are uploaded", "held to its limits", "mode cpu-pinned"),
+        *("2 callers at each level", "54.2× vs cpu", "GB/s of a bandwidth sweep", "the card is held back"),
+    )  # fmt: skip
+    assert all([*faults(text)] for text in private)
+    for text in ("--measure-spin", "cpu-tensors-pinned", "--opt-level all", "a run of 2 s", "both sides", "discards"):
+        assert not [*faults(text)], text
