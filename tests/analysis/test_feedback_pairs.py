@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
+
 from ortbench.analysis.advice import loop_command
 from ortbench.analysis.feedback_pairs import patterns, suggest_loop
 from ortbench.model.schema import SuggestedLoop, Tensor
@@ -14,133 +16,99 @@ Dims = list[int | str | None]
 X: Dims = [1, 4]
 
 
-def tensor(name: str, shape: Dims, kind: str = "float") -> Tensor:
-    return {"name": name, "type": f"tensor({kind})", "model_shape": shape, "shape": None, "bytes": None}
+def tensor(name: str, shape: Dims, kind: str = "tensor(float)") -> Tensor:
+    return {"name": name, "type": kind, "model_shape": shape, "shape": None, "bytes": None}
 
 
-def suggested(model: str, inputs: list[Tensor], outputs: list[Tensor]) -> SuggestedLoop | None:
-    return suggest_loop(inputs, outputs, partial(loop_command, CarriedOut((), model, inputs)))
+def suggested(inputs: list[Tensor], outputs: list[Tensor]) -> SuggestedLoop | None:
+    return suggest_loop(inputs, outputs, partial(loop_command, CarriedOut((), "m.onnx", inputs)))
 
 
-def caches(name: str, length: str, layers: int = 2, of: tuple[str, ...] = ("",)) -> list[Tensor]:
-    """Keys and values of every layer."""
+def caches(name: str, length: str, of: str = "") -> list[Tensor]:
+    """Keys and values of both layers."""
+    parts = [f"{layer}.{of}{kind}" for layer in range(2) for kind in ("key", "value")]
+    return [tensor(f"{name}.{part}", ["batch", 8, length, 64]) for part in parts]
+
+
+def masks(total: str) -> list[Tensor]:
     return [
-        tensor(f"{name}.{layer}.{part}{kind}", ["batch", 8, length, 64])
-        for layer in range(layers)
-        for part in of
-        for kind in ("key", "value")
-    ]
-
-
-def ids(total: str) -> list[Tensor]:
-    return [
-        tensor("input_ids", ["batch", "sequence"], "int64"),
-        tensor("attention_mask", ["batch", total], "int64"),
-        tensor("position_ids", ["batch", "sequence"], "int64"),
+        tensor("hidden", ["batch", "sequence", 64]),
+        tensor("attention_mask", ["batch", total], "tensor(int64)"),
+        tensor("position_ids", ["batch", "sequence"], "tensor(int64)"),
     ]
 
 
 LOGITS = tensor("logits", ["batch", "sequence", 100])
+PAST, PRESENT = (
+    [tensor(f"{name}_{kind}", [1, 2, 64, 16]) for kind in ("key", "value")] for name in ("past", "present")
+)
 
 
-def test_lengths_of_caches() -> None:
-    state = [tensor("hidden", ["batch", "sequence", 64])]
-    masks = ids("total_length")[1:]
-    found = there(
-        suggested(
-            "m.onnx",
-            [*state, *masks, *caches("past_key_values", "past_length")],
-            [LOGITS, *caches("present", "total_length")],
-        )
-    )
-    assert found["command"] == (
-        "ortbench loop m.onnx --feedback 'present.*=past_key_values.*' --dim total_length=past_length+sequence "
-        "--fill attention_mask=1 --fill position_ids=past_length+index"
-    )
-    total = "past_sequence_length + 1"
-    found = there(
-        suggested(
-            "m.onnx",
-            [*state, *ids(total)[1:], *caches("past_key_values", "past_sequence_length")],
-            [LOGITS, *caches("present", total)],
-        )
-    )
-    assert found["command"] == (
-        "ortbench loop m.onnx --feedback 'present.*=past_key_values.*' --fill attention_mask=1 "
-        "--fill position_ids=past_sequence_length+index"
-    )
-    past, present = (
-        [tensor(f"{name}_{kind}", [1, 2, 64, 16]) for kind in ("key", "value")] for name in ("past", "present")
-    )
-    found = there(suggested("m.onnx", [tensor("position_ids", [1, 1], "int64"), *past], present))
-    assert found["command"] == "ortbench loop m.onnx --feedback 'present_*=past_*' --fill position_ids=step"
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "options"),
+    [
+        ([*masks("total_length"), *caches("past_key_values", "past_length")], [LOGITS, *caches("present", "total_length")],
+         "--feedback 'present.*=past_key_values.*' --dim total_length=past_length+sequence --fill attention_mask=1 "
+         "--fill position_ids=past_length+index"),
+        ([*masks("past_sequence_length + 1"), *caches("past_key_values", "past_sequence_length")], [LOGITS, *caches("present", "past_sequence_length + 1")],
+         "--feedback 'present.*=past_key_values.*' --fill attention_mask=1 --fill position_ids=past_sequence_length+index"),
+        ([tensor("position_ids", [1, 1], "tensor(int64)"), *PAST], PRESENT, "--feedback 'present_*=past_*' --fill position_ids=step"),
+    ],
+)  # fmt: skip
+def test_lengths_of_caches(inputs: list[Tensor], outputs: list[Tensor], options: str) -> None:
+    assert there(suggested(inputs, outputs))["command"] == f"ortbench loop m.onnx {options}"
 
 
 def test_the_encoders_part_of_a_cache_that_is_not_given_back_is_no_state() -> None:
-    found = there(suggested(
-        "m.onnx",
-        [tensor("input_ids", ["batch", 1], "int64"),
-         *caches("past_key_values", "past_length", 1, ("decoder.", "encoder."))],
-        [LOGITS, *caches("present", "past_length + 1", 1, ("decoder.",))],
-    ))  # fmt: skip
-    assert found["feedback"] == [
-        [f"present.0.decoder.{kind}", f"past_key_values.0.decoder.{kind}"] for kind in ("key", "value")
+    past = [
+        *caches("past_key_values", "past_length", "decoder."),
+        *caches("past_key_values", "past_length", "encoder."),
     ]
-    assert suggested("m.onnx", ids("latency")[:1], [LOGITS, *caches("present", "length")]) is None
+    found = there(suggested(past, [LOGITS, *caches("present", "past_length + 1", "decoder.")]))
+    parts = [f"{layer}.decoder.{kind}" for layer in range(2) for kind in ("key", "value")]
+    assert found["feedback"] == [[f"present.{it}", f"past_key_values.{it}"] for it in parts]
+    assert suggested(masks("latency")[1:2], [LOGITS, *caches("present", "length")]) is None
 
 
-def test_names_that_are_alike() -> None:
-    for before, behind in [
-        ("hidden", "hidden_out"),
-        ("X_in", "X_out"),
-        ("X", "new_X"),
-        ("X", "next_X"),
-        ("h0", "h1"),
-        ("h", "hn"),
-        ("state", "stateN"),
-        ("r1i", "r1o"),
-        ("past", "present"),
-        ("past_0", "present_0"),
-        ("prev_state", "next_state"),
-    ]:
-        inputs, outputs = [tensor("k", X), tensor(before, X)], [tensor("q", X), tensor(behind, X)]
-        found = there(suggested("m.onnx", inputs, outputs))
-        assert (found["feedback"], found["sure"]) == ([[behind, before]], True)
-        assert found["command"] == f"ortbench loop m.onnx --feedback {behind}={before}"
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("hidden", "hidden_out"), ("X_in", "X_out"), ("X", "new_X"), ("X", "next_X"), ("h0", "h1"), ("h", "hn"), ("state", "stateN"),
+        ("r1i", "r1o"), ("past", "present"), ("past_0", "present_0"), ("prev_state", "next_state"),
+    ],
+)  # fmt: skip
+def test_names_that_are_alike(before: str, behind: str) -> None:
+    found = there(suggested([tensor("k", X), tensor(before, X)], [tensor("q", X), tensor(behind, X)]))
+    assert (found["feedback"], found["sure"]) == ([[behind, before]], True)
+    assert found["command"] == f"ortbench loop m.onnx --feedback {behind}={before}"
 
 
 def test_what_is_a_maybe_and_what_cannot_be_fed_back() -> None:
-    inputs = [tensor("latent", [1, 4, 32, 32]), tensor("timestep", [1])]
-    found = there(suggested("m.onnx", inputs, [tensor("denoised", [1, 4, 32, 32])]))
+    inputs, outputs = [tensor("latent", X), tensor("timestep", [1])], [tensor("denoised", X)]
+    found = there(suggested(inputs, outputs))
     assert (found["feedback"], found["sure"]) == ([["denoised", "latent"]], False)
-    two = [*inputs, tensor("noise", [1, 4, 32, 32])]
-    assert suggested("m.onnx", two, [tensor("denoised", [1, 4, 32, 32])]) is None
-    cases: list[tuple[Tensor, Tensor]] = [
-        (tensor("h", X), tensor("h_out", X, "float16")),
+    assert suggested([*inputs, tensor("noise", X)], outputs) is None
+    for into, out in (
+        (tensor("h", X), tensor("h_out", X, "tensor(float16)")),
         (tensor("h", X), tensor("h_out", [1, 5])),
         (tensor("h", X), tensor("h_out", [1, 4, 1])),
         (tensor("h*", X), tensor("h*_out", X)),
-        ({**tensor("h", X), "type": "seq(tensor(float))"}, {**tensor("h_out", X), "type": "seq(tensor(float))"}),
-    ]
-    for into, out in cases:
-        assert suggested("m.onnx", [into], [out]) is None
+        (tensor("h", X, "seq(tensor(float))"), tensor("h_out", X, "seq(tensor(float))")),
+    ):
+        assert suggested([into], [out]) is None
 
 
-def test_pairs_in_few_words() -> None:
-    for pairs, others, shown in [
-        ([("r1o", "r1i"), ("r2o", "r2i")], (), [("r*o", "r*i")]),
-        ([("h1_out", "h1"), ("h2_out", "h2")], ("y_out",), [("h*_out", "h*")]),
-        ([("hn", "h"), ("cn", "c")], (), [("hn", "h"), ("cn", "c")]),
-        # The * would stand for another output too.
-        ([("new_a", "a"), ("new_b", "b")], ("new_c",), [("new_a", "a"), ("new_b", "b")]),
-        ([("new_a", "a"), ("new_b", "b")], (), [("new_*", "*")]),
-        ([("y", "x")], (), [("y", "x")]),
-        ([("y", "x"), ("b", "a")], (), [("y", "x"), ("b", "a")]),
-    ]:
-        outputs, inputs = [out for out, _ in pairs], [into for _, into in pairs]
-        assert patterns(pairs, [*others, *outputs], inputs) == shown
-
-
-def test_a_pattern_stands_for_states_whose_numbers_have_one_digit_or_more() -> None:
-    inputs, outputs = ([tensor(f"{name}_{number}", X) for number in range(12)] for name in ("past", "present"))
-    assert there(suggested("m.onnx", inputs, outputs))["patterns"] == [["present_*", "past_*"]]
+@pytest.mark.parametrize(
+    ("pairs", "others", "shown"),
+    [
+        ([("r1o", "r1i"), ("r2o", "r2i")], [], [("r*o", "r*i")]),
+        ([("h1_out", "h1"), ("h2_out", "h2")], ["y_out"], [("h*_out", "h*")]),
+        ([("hn", "h"), ("cn", "c")], [], [("hn", "h"), ("cn", "c")]),
+        ([("new_a", "a"), ("new_b", "b")], ["new_c"], [("new_a", "a"), ("new_b", "b")]),  # which * would stand for too
+        ([("new_a", "a"), ("new_b", "b")], [], [("new_*", "*")]),
+        ([("y", "x"), ("b", "a")], [], [("y", "x"), ("b", "a")]),
+        ([(f"present_{it}", f"past_{it}") for it in range(12)], [], [("present_*", "past_*")]),
+    ],
+)
+def test_pairs_in_few_words(pairs: list[tuple[str, str]], others: list[str], shown: list[tuple[str, str]]) -> None:
+    assert patterns(pairs, [*others, *(out for out, _ in pairs)], [into for _, into in pairs]) == shown

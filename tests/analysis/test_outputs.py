@@ -1,10 +1,11 @@
-"""Outputs beside those of others: which differences are a lower precision, and what doubtful figures are left out of."""
+"""Outputs beside those of others: how far apart they are, what is likely behind it, and what doubtful figures are left out of."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ortbench.analysis.comparison import rows
@@ -12,6 +13,8 @@ from ortbench.analysis.outputs import (
     EXPECTED,
     add_comparison,
     comparison_record,
+    how_far,
+    likely_cause,
     lowering_ep,
     mark_doubtful,
     moved_outputs,
@@ -22,20 +25,16 @@ from ortbench.analysis.outputs import (
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.common import doubt_facts
-from ortbench.facts.sentences import sentence
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import check_alone
 from ortbench.features.gate.plan import Limits
-from ortbench.features.page.report.page import build_page
 from ortbench.model.protocol import OutputComparison
 from ortbench.model.result import Result
 from ortbench.report.comparison import build, build_configurations
 from ortbench.report.markdown import markdown
+from ortbench.worker import proofs
 from tests.expect import refusal, there
-from tests.report.test_page import Page
 from tests.results import measured, result_of, steady
-
-pytestmark = pytest.mark.usefixtures("undrawn")
 
 CPU, OPENVINO, CUDA, SOME = (f"{it}ExecutionProvider" for it in ("CPU", "OpenVINO", "CUDA", "Some"))
 
@@ -44,23 +43,29 @@ def distance(name: str = "y", **figures: float | None) -> Any:
     return {"name": name, "max_error": 0.1, "mean_error": 0.01, "sqnr": 40.0, "cosine": 0.999, "top1": None, **figures}
 
 
-def held(differs: str | None = "3 of 4 values of output y differ", relative: float | None = 0.01) -> OutputComparison:
-    return {"differs": differs, "relative": relative, "accepts": "--rtol 0.02", "distances": [distance()]}
-
-
-def lower(against: str = "cpu", ep: str = OPENVINO, run_id: str | None = "1", factor: int = 1) -> Result:
-    """A result whose outputs a lower precision moved."""
-    result = plain(ep, run_id, factor)
-    add_comparison(result, comparison_record(against, held(), [ep, CPU]))
-    return result
+def held(differs: str | None = "3 of 4 values differ", relative: float = 0.01, **figures: Any) -> OutputComparison:
+    found = {"accepts": "--rtol 0.02", "distances": [distance(**figures)]}
+    return {"differs": differs, "relative": relative, **found}  # type: ignore[typeddict-item]
 
 
 def plain(ep: str = CPU, run_id: str | None = "1", factor: int = 1) -> Result:
-    cases = [
-        measured("cpu-tensors", latency=steady([2000 * factor] * 12)),
-        measured("device-tensors", latency=steady([1000 * factor] * 12)),
-    ]
+    medians = {"cpu-tensors": 2000 * factor, "device-tensors": 1000 * factor}
+    cases = [measured(mode, latency=steady([ns] * 12)) for mode, ns in medians.items()]
     return result_of(*cases, run_id=run_id, target__ep=ep)
+
+
+def lower(against: str = "cpu", run_id: str | None = "1", factor: int = 1) -> Result:
+    """A result whose outputs a lower precision moved."""
+    result = plain(OPENVINO, run_id, factor)
+    add_comparison(result, comparison_record(against, held(), [OPENVINO, CPU]))
+    return result
+
+
+def moved(**figures: Any) -> Result:
+    """A result whose outputs moved, but within the tolerance."""
+    result = plain()
+    add_comparison(result, comparison_record("baseline", held(None, **figures), []))
+    return result
 
 
 @pytest.mark.parametrize(
@@ -71,7 +76,6 @@ def plain(ep: str = CPU, run_id: str | None = "1", factor: int = 1) -> Result:
         ([CPU, SOME], 0.01, SOME),
         ([SOME, CUDA], 0.01, CUDA),  # it is known to lower it
         ([SOME, "Other"], 0.01, SOME),
-        ([CPU], 0.01, None),
         ([CPU, CPU], 0.01, None),
         ([OPENVINO, CPU], 0.06, None),  # more than that explains
         ([OPENVINO, CPU], None, None),
@@ -79,12 +83,16 @@ def plain(ep: str = CPU, run_id: str | None = "1", factor: int = 1) -> Result:
 )
 def test_which_ep_lowered_its_precision(eps: list[str], relative: float | None, ep: str | None) -> None:
     assert lowering_ep(eps, relative) == ep
+    assert bool(likely_cause(eps, relative)) == (ep is not None)
 
 
 def test_what_mends_it() -> None:
     assert remedy(CUDA, "--rtol 0.1") == f"--ep-option use_tf32=0 has {CUDA} compute in float32"
     assert remedy(SOME, "--rtol 0.1") == "if that is acceptable, pass --rtol 0.1"
     assert sorted([CUDA, SOME, CPU], key=trust) == [CPU, SOME, CUDA]
+    said = likely_cause([CPU, OPENVINO], 0.009)
+    assert said.endswith("""--ep-option 'load_config={"CPU":{"INFERENCE_PRECISION_HINT":"f32"}}' changes that)""")
+    assert "--ep-option use_tf32=0" in likely_cause([CUDA], 0.009)
 
 
 def test_a_difference_is_doubtful_where_an_ep_may_have_made_it() -> None:
@@ -100,12 +108,38 @@ def test_the_worst_of_all_outputs() -> None:
     assert worst([distance(max_error=0.0, sqnr=None)])["sqnr"] == math.inf
     assert worst([distance(max_error=1.0, sqnr=None)])["sqnr"] == -math.inf
     lost = distance(max_error=None, mean_error=None, sqnr=None, cosine=None)
-    assert worst([lost]) == {}
     several = [distance("a"), distance("b", sqnr=20.0), distance("c", max_error=0.0, sqnr=None), lost]
-    assert [it["name"] for it in moved_outputs({**comparison_record("cpu", held(), []), "distances": several})] == [
-        "b",
-        "a",
-    ]
+    ordered = moved_outputs({**comparison_record("cpu", held(), []), "distances": several})
+    assert ([it["name"] for it in ordered], worst([lost])) == (["b", "a"], {})
+
+
+def test_how_far() -> None:
+    said = "the largest difference is 0.882 % of the output's largest value; if that is acceptable, pass --rtol 0.016"
+    assert how_far(0.00882, 0.01501, 0.02) == said
+    said = "the largest difference is 0.0588 % of the output's largest value; if that is acceptable, pass --atol 0.0049"
+    assert how_far(0.000588, 0.21, 0.00481) == said
+
+
+def test_the_tolerance_that_is_named_accepts_what_differs() -> None:
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        wanted = random.standard_normal(1000).astype(np.float32)
+        got = (wanted * (1 + 0.02 * random.standard_normal(1000))).astype(np.float32)
+        found = there(proofs.distance(got, wanted))
+        named = float(how_far(1.0, found.rtol, found.atol).partition("--rtol ")[2].partition(" ")[0])
+        accepted = [proofs.difference("y", got, wanted, rtol=it) is None for it in (named, named * 0.5)]
+        assert accepted == [True, False]
+
+
+def test_what_has_no_distance() -> None:
+    one = np.ones(3, np.float32)
+    for other in (np.ones(4, np.float32), np.array([np.nan, 1, 1], np.float32), np.zeros(3, np.float32)):
+        assert proofs.distance(one, other) is None
+    assert proofs.distance(one.astype(np.int32), one.astype(np.int32)) is None
+    assert proofs.TOLERANCES["float32"] == (1e-3, 1e-5)  # beside which rtol is counted
+
+
+# What doubtful figures are left out of
 
 
 def test_doubtful_figures_are_shown_and_in_no_ratio() -> None:
@@ -118,86 +152,52 @@ def test_doubtful_figures_are_shown_and_in_no_ratio() -> None:
 
 
 def test_they_are_said_once_with_what_mends_it() -> None:
-    results, names = [plain(), lower()], ["cpu", "openvino"]
     (fact,) = doubt_facts(lower(), "openvino")
-    line = (
-        f"openvino: {OPENVINO} is likely to compute in a lower precision: the outputs differ from those of cpu by up to 0.100. "
-        "No ratio or gate uses these figures."
-    )
-    assert sentence(fact) == line
+    assert (fact.code, fact.values["configuration"], fact.values["ep"]) == ("precision", "openvino", OPENVINO)
     assert fact.next.startswith("--ep-option 'load_config=")
     assert [*doubt_facts(plain())] == []
-    assert "from the expected ones" in sentence(next(doubt_facts(lower(EXPECTED))))
+    results, names = [plain(), lower()], ["cpu", "openvino"]
     for report in (build(results, names, 0.02, False), build_configurations(results, names, 0.02, "x")):
         text = markdown(report)
         assert text.count("lower precision") == text.count("INFERENCE_PRECISION_HINT") == 1
         assert "openvino (doubtful)" in text
-    found = Page(build_page(results, names)).text("li")
-    assert sum("lower precision" in it for it in found) == 2  # above all, and where that result begins
-
-
-# Gates
-
-
-def limits(**changed: Any) -> Limits:
-    return Limits(**changed)
 
 
 @pytest.mark.parametrize(
-    ("limit", "verdict", "text"),
+    ("limit", "least", "verdict", "text"),
     [
-        ({"outputs.sqnr": 40.0}, PASSED, "outputs.sqnr: 40.0 dB, must be at least 40.0 dB"),
-        ({"outputs.sqnr": 41.0}, FAILED, "outputs.sqnr: 40.0 dB, must be at least 41.0 dB"),
-        ({"outputs.max_error": 0.1}, PASSED, "outputs.max_error: 0.100, must be at most 0.100"),
-        ({"outputs.mean_error": 0.001}, FAILED, "outputs.mean_error: 0.0100, must be at most 0.00100"),
-        ({"outputs.cosine": 0.99}, PASSED, "outputs.cosine: 0.99900, must be at least 0.99000"),
-        (
-            {"outputs.top1": 0.9},
-            UNCLEAR,
-            "outputs.top1: the outputs are not those of cpu: 3 of 4 values of output y differ; limit 90.0%",
-        ),
+        ("sqnr", 40.0, PASSED, "40.0 dB, must be at least 40.0 dB"),
+        ("sqnr", 41.0, FAILED, "40.0 dB, must be at least 41.0 dB"),
+        ("max_error", 0.1, PASSED, "0.100, must be at most 0.100"),
+        ("mean_error", 0.001, FAILED, "0.0100, must be at most 0.00100"),
+        ("cosine", 0.99, PASSED, "0.99900, must be at least 0.99000"),
+        ("top1", 0.9, UNCLEAR, "the outputs are not those of cpu: 3 of 4 values differ; limit 90.0%"),
     ],
-    ids=lambda it: next(iter(it)) if isinstance(it, dict) else None,
 )
-def test_limits_of_how_far_outputs_moved(limit: dict[str, float], verdict: str, text: str) -> None:
-    (check,) = check_alone(lower(), limits(outputs=limit))
-    assert (check.verdict, check.text, check.metric) == (verdict, text, next(iter(limit)))
-
-
-def test_outputs_that_pass_only_by_a_tolerance_are_remarked_on() -> None:
-    cases: list[tuple[dict[str, Any], str | None]] = [
-        ({"top1": 0.0, "cosine": 0.609}, "top-1 0% and cosine 0.60900"),
-        ({"top1": 0.98}, "top-1 98.0%"),
-        ({"top1": 1.0, "cosine": 0.99}, None),
-    ]
-    for figures, said_of in cases:
-        moved_far = plain()
-        add_comparison(moved_far, comparison_record("baseline", {**held(None), "distances": [distance(**figures)]}, []))
-        text = markdown(build([plain(), moved_far], ["baseline", "candidate"], 0.02, False))
-        line = f"- candidate: outputs with {said_of} pass only by the tolerance (--rtol, --atol)"
-        assert (line in text.splitlines()) == (said_of is not None), text
-        assert ("pass only" in text) == (said_of is not None)
-
-
-def test_outputs_that_did_not_move_or_were_not_compared() -> None:
-    same = plain()
-    add_comparison(
-        same, comparison_record("cpu", {**held(None), "distances": [distance(max_error=0.0, sqnr=None)]}, [])
-    )
-    (check,) = check_alone(same, limits(outputs={"outputs.sqnr": 100.0}))
+def test_limits_of_how_far_outputs_moved(limit: str, least: float, verdict: str, text: str) -> None:
+    (check,) = check_alone(lower(), Limits(outputs={f"outputs.{limit}": least}))
+    assert (check.verdict, check.text, check.metric) == (verdict, f"outputs.{limit}: {text}", f"outputs.{limit}")
+    (check,) = check_alone(moved(max_error=0.0, sqnr=None), Limits(outputs={"outputs.sqnr": 100.0}))
     assert (check.verdict, check.text) == (PASSED, "outputs.sqnr: no output moved, must be at least 100 dB")
-    refused = refusal(BadInput, check_alone, plain(), limits(outputs={"outputs.sqnr": 30.0}))
+    refused = refusal(BadInput, check_alone, plain(), Limits(outputs={"outputs.sqnr": 30.0}))
     assert refused.startswith("--limit outputs.sqnr: the outputs were compared with none: ")
 
 
+def test_outputs_that_pass_only_by_a_tolerance_are_remarked_on() -> None:
+    for result, figures in (
+        (moved(top1=0.0, cosine=0.609), "top-1 0% and cosine 0.60900"),
+        (moved(top1=0.98), "top-1 98.0%"),
+        (moved(top1=1.0, cosine=0.99), None),
+    ):
+        text = markdown(build([plain(), result], ["baseline", "candidate"], 0.02, False))
+        assert (f"outputs with {figures} pass only by the tolerance" in text) == (figures is not None)
+        assert ("pass only" in text) == (figures is not None)
+
+
 def test_a_gate_tells_nothing_of_doubtful_figures() -> None:
-    for pair in ((lower(run_id="1", factor=3), plain(run_id="2")), (plain(run_id="1"), lower(run_id="2"))):
-        found = check_stored(*pair, limits(max_regression=0.05))
-        assert {it.verdict for it in found} == {UNCLEAR}
-        assert found[0].text == "cpu-tensors latency median: not judged, as the outputs differ by a lower precision"
-        assert all(it.ratio is None and it.low is None for it in found)
-    slower = check_stored(plain(factor=3, run_id="1"), plain(run_id="2"), limits(max_regression=0.05))
-    assert {it.verdict for it in slower} == {FAILED}
-
-
-# Several models
+    limits = Limits(max_regression=0.05)
+    for pair in ((lower(factor=3), plain(run_id="2")), (plain(), lower(EXPECTED, run_id="2"))):
+        found = check_stored(*pair, limits)
+        assert {(it.verdict, it.ratio, it.low) for it in found} == {(UNCLEAR, None, None)}
+        assert found[0].text.endswith("median: not judged, as the outputs differ by a lower precision")
+    assert {it.verdict for it in check_stored(plain(factor=3), plain(run_id="2"), limits)} == {FAILED}
