@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -10,16 +11,13 @@ from scipy.stats import mannwhitneyu
 from ortbench.analysis.derive import derive
 from ortbench.core.stats import summarise
 from ortbench.features.loop.analysis import Shift, is_first_apart, put_figures, shift, slope_ns
-from ortbench.features.loop.model import Loop
 from ortbench.model.modes import CPU, LATENCY, RESIDENT, STEP, WHOLE_LOOP
 from ortbench.model.result import Case, Result
-from tests.results import measured, result_of
-
-US = 1_000
-STEPS = 4
+from tests.expect import there
+from tests.results import loop_of, loop_result, measured, result_of
 
 
-def case_of(mode: str, loops: list[list[int]], begins: int = 7) -> Case:
+def case_of(mode: str, loops: Sequence[Sequence[int]], begins: int = 7) -> Case:
     """A mode of so many rounds of one loop each, whose steps took these times; `begins` is what the first state took."""
     case = measured(mode, latency={number: [sum(times) + begins] for number, times in enumerate(loops)})
     case.samples[STEP] = [time for times in loops for time in times]
@@ -27,71 +25,53 @@ def case_of(mode: str, loops: list[list[int]], begins: int = 7) -> Case:
     return case
 
 
-def result(*cases: Case, first: dict[str, int | str] | None = None) -> Result:
-    made = result_of(*cases)
-    made.kind = "loop"
-    made.own["loop"] = Loop(
-        steps=STEPS,
-        feedback=[["y", "x"]],
-        first=first,
-        grows=[],
-        state_shapes=[[[1], [1]]],
-        fill={},
-        keep=[],
-        resident=[],
-    )
+def derived(*cases: Case) -> Result:
+    made = loop_result(*cases, loop=loop_of(4))
+    derive(made)
     return made
 
 
-# Each step's median, over all loops
-
-
 def test_medians_by_step() -> None:
-    case = case_of(CPU, [[10, 20, 30, 40], [12, 22, 32, 42], [11, 21, 31, 500]])
-    derive(result(case))
+    case, resident = (
+        case_of(CPU, [[10, 20, 30, 40], [12, 22, 32, 42], [11, 21, 31, 500]]),
+        case_of(RESIDENT, [[1, 2, 3, 4]]),
+    )
+    resident.metrics.pop("inference")
+    derived(case, resident)
+    step = there(case.stats(STEP))
     assert case.steps_ns == [11, 21, 31, 42]
-    step, whole = case.stats(STEP), case.stats(WHOLE_LOOP)
     assert step == summarise(case.samples[STEP], [4, 4, 4])
-    assert step is not None
-    assert (step.n, step.min, step.max) == (12, 10, 500)
-    assert whole is case.stats(LATENCY)
-    assert whole is not None
-    assert whole.median == 115
-    assert case.stats("inference") is None
-    assert "copies" not in case.metrics
-    case = case_of(RESIDENT, [[1, 2, 3, 4]])
-    case.metrics.pop("inference")
-    derive(result(case))
-    assert case.stats("inference") is None
+    assert (step.n, step.min, step.max, there(case.stats(WHOLE_LOOP)).median) == (12, 10, 500, 115)
+    assert case.stats(WHOLE_LOOP) is case.stats(LATENCY)
+    assert (case.stats("inference"), resident.stats("inference"), case.value("copies")) == (None, None, None)
     case = Case("shared", "unsupported", "no")
-    put_figures(case, result().part)
-    assert (case.stats(STEP), case.stats(WHOLE_LOOP), case.steps_ns) == (None, None, None)
-    assert case.value("step_throughput") is None
+    put_figures(case, derived().part)
+    assert (case.metrics, case.steps_ns) == ({}, None)
 
 
 def test_whole_loops_are_compared_and_give_steps_a_second() -> None:
-    case = case_of(CPU, [[100 * US] * STEPS], begins=100 * US)
-    derive(result(case))
-    assert case.value("step_throughput") == 4 / 500e-6 == 8000
-    cpu, resident = case_of(CPU, [[30, 30, 30, 30]] * 9, begins=0), case_of(RESIDENT, [[10, 10, 10, 10]] * 9, begins=0)
-    derive(result(cpu, resident))
-    assert resident.speedup is not None
-    assert resident.speedup.value == 3.0
+    cpu, resident = case_of(CPU, [[30_000] * 4] * 9, begins=0), case_of(RESIDENT, [[10_000] * 4] * 9, begins=0)
+    derived(cpu, resident)
+    assert (there(resident.speedup).value, resident.value("step_throughput")) == (3.0, 100_000)
 
 
 # Growth
 
 
-def test_a_straight_line_has_its_slope() -> None:
-    for each in [3, -2, 1000]:
-        assert slope_ns([5000 + each * number for number in range(10)], first=False) == each
-    assert slope_ns([90_000, 100, 110, 120, 130], first=True) == 10
-    assert slope_ns([90_000, 100, 110, 120, 130], first=False) != 10
-    for steps, first in [([], False), ([1], False), ([1, 2], False), ([9, 1, 2], True), ([7] * 20, False)]:
-        assert slope_ns(steps, first) is None
-    draw = Random(0)
-    found = slope_ns([100_000 + 1_000 * step + round(draw.gauss(0, 1_000)) for step in range(16)], first=False)
-    assert found == pytest.approx(1_000, rel=0.2)
+@pytest.mark.parametrize(
+    ("steps", "first", "slope"),
+    [
+        ([5000 + 3 * number for number in range(10)], False, 3),
+        ([5000 - 2 * number for number in range(10)], False, -2),
+        ([90_000, 100, 110, 120, 130], True, 10),
+        ([], False, None),
+        ([1, 2], False, None),
+        ([9, 1, 2], True, None),
+        ([7] * 20, False, None),
+    ],
+)
+def test_a_straight_line_has_its_slope(steps: list[int], first: bool, slope: int | None) -> None:
+    assert slope_ns(steps, first) == slope
 
 
 def test_noise_is_no_slope_in_nineteen_of_twenty() -> None:
@@ -100,12 +80,18 @@ def test_noise_is_no_slope_in_nineteen_of_twenty() -> None:
         draw = Random(seed)
         told += slope_ns([round(draw.gauss(100_000, 1_000)) for _ in range(16)], first=False) is not None
     assert 0.02 < told / 400 < 0.08
+    draw = Random(0)
+    grown = [100_000 + 1_000 * step + round(draw.gauss(0, 1_000)) for step in range(16)]
+    assert slope_ns(grown, first=False) == pytest.approx(1_000, rel=0.2)
 
 
 def test_a_first_step_of_a_shape_of_its_own_is_apart() -> None:
-    assert is_first_apart(result(first={"sequence": 5}))
-    assert not is_first_apart(result())
-    assert not is_first_apart(result_of())
+    for result, is_apart in (
+        (loop_result(loop=loop_of(first={"sequence": 5})), True),
+        (loop_result(), False),
+        (result_of(), False),
+    ):
+        assert is_first_apart(result) is is_apart
 
 
 # Jumps
@@ -116,22 +102,21 @@ def test_the_interval_of_a_shift_holds_the_ratios_that_the_test_does_not_refuse(
     draw = Random(2)
     before, after = ([draw.lognormvariate(0, 0.1) for _ in range(size)] for size in (n, m))
     found = shift(before, after)
-    assert found.ci95 is not None
-    low, high = found.ci95
+    low, high = there(found.ci95)
     assert low < found.ratio < high
     for ratio, is_inside in ((low * 1.0001, True), (high / 1.0001, True), (low * 0.95, False), (high * 1.05, False)):
         p = mannwhitneyu([it * ratio for it in before], after).pvalue
         assert (p > 0.04) == is_inside
+    assert shift([1.0] * 3, [2.0] * 3) == Shift(2.0, None)
 
 
 def test_what_is_a_jump() -> None:
-    for size, is_jump in [
-        (Shift(1.1, (1.05, 1.15)), True),
-        (Shift(0.9, (0.85, 0.95)), True),
-        (Shift(1.1, (0.99, 1.2)), False),
-        (Shift(1.1, None), False),
-        (Shift(1.045, (1.03, 1.06)), False),
-        (Shift(0.96, (0.95, 0.97)), False),
-    ]:
-        assert size.is_jump is is_jump
-    assert shift([1.0] * 3, [2.0] * 3) == Shift(2.0, None)
+    for ratio, ends, is_jump in (
+        (1.1, (1.05, 1.15), True),
+        (0.9, (0.85, 0.95), True),
+        (1.1, (0.99, 1.2), False),
+        (1.1, None, False),
+        (1.045, (1.03, 1.06), False),
+        (0.96, (0.95, 0.97), False),
+    ):
+        assert Shift(ratio, ends).is_jump is is_jump

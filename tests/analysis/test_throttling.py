@@ -1,18 +1,19 @@
-"""Which rounds were taken while a GPU was held back, from readings and blocks that are written down."""
+"""Which rounds were taken while a GPU was throttled, from readings and blocks that are written down."""
 
 from __future__ import annotations
+
+import pytest
 
 from ortbench.analysis.throttling import leave_out, throttled_rounds
 from ortbench.model.result import Case
 from ortbench.model.schema import GpuReading
 from tests.expect import there
-from tests.results import broken
+from tests.results import MS, broken
 
-MS = 1_000_000
-THERMAL, CAP, SET = 0x40, 0x04, 0x02
+IDLE, THERMAL, CAP, SET = 0x01, 0x40, 0x04, 0x02
 
 
-def lane(mode: str, rounds: int, offset_ms: int = 0, each_ms: int = 20) -> Case:
+def case_of(mode: str, rounds: int, offset_ms: int = 0, each_ms: int = 20) -> Case:
     """A mode with a block of two samples in each round, one round a 100 ms."""
     made = Case(mode)
     made.blocks = {"latency": [[number, 2, (number * 100 + offset_ms) * MS] for number in range(rounds)]}
@@ -20,59 +21,55 @@ def lane(mode: str, rounds: int, offset_ms: int = 0, each_ms: int = 20) -> Case:
     return made
 
 
-def readings(*reasons: int | None, gpu: int = 0, every_ms: int = 100) -> list[GpuReading]:
-    """One reading after the other; None where the card does not tell."""
-    found: list[GpuReading] = []
-    for number, bits in enumerate(reasons):
-        reading: GpuReading = {"at_s": number / 10, "gpu": gpu, "at_ns": number * every_ms * MS - MS}
-        if bits is not None:
-            reading["reasons"] = bits
-        found.append(reading)
-    return found
+def reading(at_ms: int, reasons: int | None, gpu: int = 0) -> GpuReading:
+    """None where the card does not tell."""
+    made: GpuReading = {"at_s": at_ms / 1000, "gpu": gpu, "at_ns": at_ms * MS}
+    return made if reasons is None else {**made, "reasons": reasons}
 
 
-def rounds_of(taken: list[GpuReading], cases: list[Case], cards: set[int] | None = None) -> list[int]:
-    found = throttled_rounds(taken, cases, cards)
-    return [] if found is None else found["rounds"]
+def readings(*reasons: int | None, gpu: int = 0) -> list[GpuReading]:
+    """A moment before the blocks of each round."""
+    return [reading(number * 100 - 1, it, gpu) for number, it in enumerate(reasons)]
 
 
-def test_rounds_are_found_by_the_readings_around_their_blocks() -> None:
-    cases: list[tuple[list[int | None], list[int]]] = [
+@pytest.mark.parametrize(
+    ("reasons", "rounds"),
+    [
         ([0] * 12, []),
-        ([0x01] * 12, []),  # idle
+        ([IDLE] * 12, []),
         ([SET] * 12, []),  # somebody's setting, the same all along
         ([None] * 12, []),
-        # Between a clean reading and one that is not, nobody knows: the time counts as held back. Readings come a moment
-        # before the blocks of their round.
+        # Between a clean reading and one that is not, nobody knows: the time counts as throttled.
         ([0, 0, 0, THERMAL, THERMAL, 0, 0, 0, 0, 0, 0, 0], [2, 3, 4]),
         ([CAP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [0]),
         ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, CAP], [10, 11]),
         # Set by another process meanwhile; an idle reading says nothing of it.
-        ([0, 0, 0, SET, SET, 0, 0, 1, 0, 0, 0, 0], [2, 3, 4]),
-        ([SET, SET, SET, 1, SET, SET, SET, SET, SET, SET, SET, SET], []),
-    ]
-    for reasons, rounds in cases:
-        assert rounds_of(readings(*reasons), [lane("cpu-tensors", 12)]) == rounds
-    for bit in [0x08, 0x10, 0x20, 0x80, 0x100]:
-        assert rounds_of(readings(0, bit, 0, 0), [lane("cpu-tensors", 4)]) == [0, 1]
-    others = [*readings(*[0] * 12), *readings(*[CAP] * 12, gpu=1)]
-    assert rounds_of(others, [lane("cpu-tensors", 12)], cards={0}) == []
-    assert rounds_of(others, [lane("cpu-tensors", 12)], cards=set()) == []
-    assert len(rounds_of(others, [lane("cpu-tensors", 12)])) == 12
-    assert rounds_of([{"at_s": 0.0, "gpu": 0, "reasons": CAP}], [lane("cpu-tensors", 12)]) == []
+        ([0, 0, 0, SET, SET, 0, 0, IDLE, 0, 0, 0, 0], [2, 3, 4]),
+        ([SET, SET, SET, IDLE, SET, SET, SET, SET, SET, SET, SET, SET], []),
+        *(([0, bit, 0, 0], [0, 1]) for bit in (0x08, 0x10, 0x20, 0x80, 0x100)),
+    ],
+)
+def test_rounds_are_found_by_the_readings_around_their_blocks(reasons: list[int | None], rounds: list[int]) -> None:
+    found = throttled_rounds(readings(*reasons), [case_of("cpu-tensors", len(reasons))], None)
+    assert (found["rounds"] if found else []) == rounds
+
+
+def test_readings_of_other_cards_and_without_a_time_tell_nothing() -> None:
+    others, cases = [*readings(*[0] * 12), *readings(*[CAP] * 12, gpu=1)], [case_of("cpu-tensors", 12)]
+    assert throttled_rounds(others, cases, {0}) is throttled_rounds(others, cases, set()) is None
+    assert len(there(throttled_rounds(others, cases, None))["rounds"]) == 12
+    assert throttled_rounds([{"at_s": 0.0, "gpu": 0, "reasons": CAP}], cases, None) is None
 
 
 def test_a_round_is_left_out_for_all_that_alternate_in_it() -> None:
-    """The block of one mode alone was held back; it is a long one, which only ends in that time."""
-    cases = [lane("cpu-tensors", 12), lane("device-tensors", 12, offset_ms=30, each_ms=80)]
-    found = throttled_rounds([{"at_s": 0.0, "gpu": 0, "at_ns": 505 * MS, "reasons": 0},
-                       {"at_s": 0.0, "gpu": 0, "at_ns": 509 * MS, "reasons": CAP},
-                       {"at_s": 0.0, "gpu": 0, "at_ns": 511 * MS, "reasons": 0}], cases)  # fmt: skip
+    """The block of one mode alone was throttled; it is a long one, which only ends in that time."""
+    cases = [case_of("cpu-tensors", 12), case_of("device-tensors", 12, offset_ms=30, each_ms=80)]
+    found = throttled_rounds([reading(505, 0), reading(509, CAP), reading(511, 0)], cases)
     assert found == {"rounds": [4, 5], "of": 12, "reasons": ["the power cap"], "left_out": True}
-    for case in cases:
-        leave_out(case, {4, 5})
-    assert [block[0] for block in cases[0].blocks["latency"]] == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
-    assert cases[0].samples["latency"] == [10 * MS + n for n in (0, 1, 2, 3, 6, 7, 8, 9, 10, 11) for _ in range(2)]
+    leave_out(cases[0], {4, 5})
+    kept = [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
+    assert [block[0] for block in cases[0].blocks["latency"]] == kept
+    assert cases[0].samples["latency"] == [10 * MS + n for n in kept for _ in range(2)]
     assert cases[0].left_out == {
         "samples": {"latency": [10 * MS + 4] * 2 + [10 * MS + 5] * 2},
         "blocks": {"latency": [[4, 2, 400 * MS], [5, 2, 500 * MS]]},
@@ -80,9 +77,8 @@ def test_a_round_is_left_out_for_all_that_alternate_in_it() -> None:
 
 
 def test_rounds_stay_where_too_few_are_left_without_them() -> None:
-    held = readings(0, 0, CAP, 0, 0, 0, 0, 0, 0, 0, 0)
-    few = there(throttled_rounds(held, [lane("cpu-tensors", 10)]))
-    assert (few["rounds"], few["left_out"]) == ([1, 2], False)
-    # A mode that failed early is none that has to have enough.
-    some = there(throttled_rounds(held, [lane("cpu-tensors", 11), broken("device-tensors", latency={0: [1]})]))
-    assert some["left_out"] is True
+    throttled = readings(0, 0, CAP, 0, 0, 0, 0, 0, 0, 0, 0)
+    failed = broken("device-tensors", latency={0: [1]})  # early, so that it is none that has to have enough
+    for cases, is_left_out in (([case_of("cpu-tensors", 10)], False), ([case_of("cpu-tensors", 11), failed], True)):
+        found = there(throttled_rounds(throttled, cases))
+        assert (found["rounds"], found["left_out"]) == ([1, 2], is_left_out)

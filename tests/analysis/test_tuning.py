@@ -12,35 +12,27 @@ from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried
 from ortbench.model.modes import CPU_TIME, LATENCY
 from tests.expect import there
 
-Times = Mapping[str, float]
 
-
-def raced(
-    times: Times, seed: int, alpha: float, rounds: int = 60, noise: float = 0.05
-) -> tuple[Elimination, dict[str, int]]:
+def raced(times: Mapping[str, float], rounds: int, noise: float) -> tuple[Elimination, dict[str, int]]:
     """A race of configurations with these true medians, with a machine that drifts and now and then is busy; and how many blocks
     each had."""
-    dice = np.random.default_rng(seed)
-    found, taken = Elimination(list(times), [LATENCY], alpha), dict.fromkeys(times, 0)
+    dice = np.random.default_rng(1)
+    found, taken = Elimination(list(times), [LATENCY], 0.05), dict.fromkeys(times, 0)
     for number in range(rounds):
         drift = 1 + 0.3 * np.sin(number / 7)
-        wanted = [name for name in times if found.needs_more(name)]
-        for name in wanted:
+        for name in [it for it in times if found.needs_more(it)]:
             burst = 3.0 if dice.random() < 0.1 else 1.0
-            found.add(
-                name, LATENCY, number, times[name] * drift * burst * float(np.exp(noise * dice.standard_normal()))
-            )
+            found.add(name, LATENCY, number, times[name] * drift * burst * np.exp(noise * dice.standard_normal()))
             taken[name] += 1
         found.look()
     return found, taken
 
 
 def test_what_is_clearly_worse_takes_few_blocks_and_a_decided_race_none() -> None:
-    found, taken = raced({"best": 1.0, "slow": 1.5, "slower": 4.0}, seed=1, alpha=0.05)
-    assert found.candidates(LATENCY) == ["best"]
+    found, taken = raced({"best": 1.0, "slow": 1.5, "slower": 4.0}, 60, 0.05)
+    assert (found.candidates(LATENCY), found.leader(LATENCY), found.needs_more("best")) == (["best"], "best", False)
     assert max(taken.values()) < found.rounds < 30
-    assert (found.leader(LATENCY), found.needs_more("best")) == ("best", False)
-    found, taken = raced({"one": 1.0, "same": 1.0, "slow": 2.0}, seed=1, alpha=0.05, rounds=200, noise=0.001)
+    found, taken = raced({"one": 1.0, "same": 1.0, "slow": 2.0}, 200, 0.001)
     assert "slow" not in found.candidates(LATENCY)
     assert taken["slow"] < taken["one"] < 200  # which are the same, for certain
 
@@ -54,10 +46,10 @@ def test_a_configuration_is_wanted_as_long_as_it_can_be_the_best_for_one_goal() 
         found.look()
     assert (found.candidates(LATENCY), found.candidates(CPU_TIME)) == (["fast"], ["frugal"])
     assert not found.needs_more("fast")
-    alone = Elimination(["alone"], [LATENCY], 0.05)
-    assert not alone.needs_more("alone")
+    assert not Elimination(["alone"], [LATENCY], 0.05).needs_more("alone")
 
 
+Settings = dict[str, str]
 VALUES = {
     "threads": ["t1", "t2"],
     "spinning": ["off"],
@@ -75,19 +67,24 @@ def joined(name: str, value: str) -> Mapping[str, str]:
     return {"threads": "t1"} if name == "execution" else {}
 
 
-def searched(time_of: Callable[[dict[str, str]], float], together: int = TOGETHER) -> Search:
-    """A search whose races are exact."""
-    search = Search(VALUES, is_idle, joined, ("threads", "spinning", "execution"))
-    while len(found := search.candidates()[:together]) > 1:
-        base = time_of(dict(found[0]))
-        search.tell([tried(it, time_of(dict(it)) / base) for it in found])
-    return search
+def search_of_all() -> Search:
+    return Search(VALUES, is_idle, joined, ("threads", "spinning", "execution"))
 
 
-def tried(of: Configuration, latency: float, why: str | None = None) -> Tried:
-    ratio = Ratio(ratio=latency, low=latency * 0.999, high=latency * 1.001, rounds=20)
-    found = {} if why else {LATENCY: ratio, CPU_TIME: ratio}
-    return Tried(settings=[list(it) for it in of], ratios=found, left=[], memory=None, failed=why)
+def tried(
+    of: Configuration,
+    latency: float,
+    ends: tuple[float, float] | None = None,
+    cpu: Ratio | None = None,
+    why: str | None = None,
+) -> Tried:
+    low, high = ends or (latency * 0.999, latency * 1.001)
+    ratio = Ratio(ratio=latency, low=low, high=high, rounds=20)
+    ratios = {} if why or of == FIRST else {LATENCY: ratio, CPU_TIME: cpu or ratio}
+    return Tried(settings=[list(it) for it in of], ratios=ratios, left=[], memory=None, failed=why)
+
+
+BASIC, NONE, T1 = (("level", "basic"),), (("level", "none"),), (("threads", "t1"),)
 
 
 def test_a_configuration_lies_against_the_first_where_its_race_and_that_of_its_base_put_it() -> None:
@@ -102,54 +99,55 @@ def test_a_configuration_lies_against_the_first_where_its_race_and_that_of_its_b
     assert search.against_first(unknown)[LATENCY] == (0.5, None)
 
 
-CASES: list[tuple[str, Callable[[dict[str, str]], float], dict[str, str]]] = [
-    ("nothing matters", lambda it: 1.0, {}),
-    ("one value", lambda it: 0.8 if it.get("level") == "basic" else 1.0, {"level": "basic"}),
-    (
-        "two that add up",
-        lambda it: (0.8 if it.get("level") == "basic" else 1) * (0.9 if it.get("arena") else 1),
-        {"level": "basic", "arena": "no"},
-    ),
-    (
-        "two that help together alone",
-        lambda it: 0.6 if (it.get("threads"), it.get("execution")) == ("t1", "p2") else 1 + 0.2 * len(it),
-        {"threads": "t1", "execution": "p2"},
-    ),
-    (
-        "one that is of use beside another",
-        lambda it: (0.9 if it.get("threads") == "t2" else 1) * (0.8 if it.get("spinning") and it.get("threads") == "t2" else 1),
-        {"threads": "t2", "spinning": "off"},
-    ),
-]  # fmt: skip
+def one_value(it: Settings) -> float:
+    return 0.8 if it.get("level") == "basic" else 1.0
 
 
-@pytest.mark.parametrize("together", [2, 3, TOGETHER])
-@pytest.mark.parametrize(("time_of", "best"), [it[1:] for it in CASES], ids=[it[0] for it in CASES])
+def two_that_add_up(it: Settings) -> float:
+    return one_value(it) * (0.9 if it.get("arena") else 1)
+
+
+def two_that_help_together_alone(it: Settings) -> float:
+    return 0.6 if (it.get("threads"), it.get("execution")) == ("t1", "p2") else 1 + 0.2 * len(it)
+
+
+def one_beside_another(it: Settings) -> float:
+    helps = it.get("threads") == "t2"
+    return (0.9 if helps else 1) * (0.8 if helps and it.get("spinning") else 1)
+
+
+@pytest.mark.parametrize("together", [2, TOGETHER])
+@pytest.mark.parametrize(
+    ("time_of", "best"),
+    [
+        (lambda it: 1.0, {}),
+        (one_value, {"level": "basic"}),
+        (two_that_add_up, {"level": "basic", "arena": "no"}),
+        (two_that_help_together_alone, {"threads": "t1", "execution": "p2"}),
+        (one_beside_another, {"threads": "t2", "spinning": "off"}),
+    ],
+)
 def test_the_search_finds_the_best_of_the_grid(
-    time_of: Callable[[dict[str, str]], float], best: dict[str, str], together: int
+    time_of: Callable[[Settings], float], best: Settings, together: int
 ) -> None:
-    search = searched(time_of, together)
+    search = search_of_all()
+    while len(found := search.candidates()[:together]) > 1:
+        base = time_of(dict(found[0]))
+        search.tell([tried(it, time_of(dict(it)) / base) for it in found])
     assert search.incumbent in search.finalists()
     assert dict(search.incumbent) == best
     assert min(map(time_of, map(dict, search.every()))) == pytest.approx(time_of(best))
     assert len(search.tried_configurations) < len(search.every())
 
 
-def test_idle_settings_are_not_measured_twice() -> None:
-    every = Search(VALUES, is_idle, joined, ("threads", "spinning", "execution")).every()
+def test_idle_settings_are_not_measured_twice_and_what_fails_is_never_the_best() -> None:
+    every = search_of_all().every()
     assert len(every) == len(set(every)) == 3 * 2 * 2 * 3 * 2 - 6
     assert (("threads", "t1"), ("spinning", "off")) not in every
-
-
-def test_what_fails_is_told_and_never_the_best() -> None:
     search = Search({"level": ["basic", "none"]})
-    search.tell(
-        [tried(FIRST, 1.0), tried((("level", "basic"),), 0.5, why="outputs differ"), tried((("level", "none"),), 0.9)]
-    )
-    assert search.failures == {(("level", "basic"),): "outputs differ"}
-    assert search.incumbent == (("level", "none"),)
-    assert (("level", "basic"),) not in search.finalists()
-    assert search.candidates() == [search.incumbent]
+    search.tell([tried(FIRST, 1.0), tried(BASIC, 0.5, why="outputs differ"), tried(NONE, 0.9)])
+    assert (search.failures, search.incumbent, search.candidates()) == ({BASIC: "outputs differ"}, NONE, [NONE])
+    assert BASIC not in search.finalists()
 
 
 def test_all_races_share_the_error_rate() -> None:
@@ -160,48 +158,30 @@ def test_all_races_share_the_error_rate() -> None:
     assert 0.99 * ALPHA < spent < ALPHA
 
 
-def told(search: Search, figures: Mapping[str, tuple[float, float]]) -> None:
-    """A race of the incumbent and others that differ from it in one value, by this: the ratio of their latency, and its upper end."""
-    found = [Tried(settings=[list(it) for it in search.incumbent], ratios={}, left=[], memory=None, failed=None)]
-    for made in search.candidates()[1:]:
-        ((_, value),) = made
-        if value in figures:
-            ratio, high = figures[value]
-            ratios = {goal: Ratio(ratio=ratio, low=ratio / 2, high=high, rounds=20) for goal in (LATENCY, CPU_TIME)}
-            found.append(Tried(settings=[list(it) for it in made], ratios=ratios, left=[], memory=None, failed=None))
-    search.tell(found)
-
-
 def test_where_time_is_short_every_setting_has_been_tried_before_noise_leads_on() -> None:
+    def wanted(search: Search) -> str:
+        return " ".join(it[0][1] for it in search.candidates()[1:])
+
     search = Search(VALUES)
-    assert [it[0][1] for it in search.candidates()[1:]] == ["t1", "off", "p2", "basic", "no", "t2", "none"]
-    told(search, {"t1": (0.95, 1.1), "off": (1.0, 1.1)})  # maybe faster, and others are left
-    assert search.incumbent == FIRST
-    assert [it[0][1] for it in search.candidates()[1:]] == ["p2", "basic", "no", "t2", "none"]
-    told(search, {"p2": (1.0, 1.1), "basic": (0.5, 0.6)})  # faster for certain
-    assert search.incumbent == (("level", "basic"),)
+    assert wanted(search) == "t1 off p2 basic no t2 none"
+    search.tell([tried(FIRST, 1), tried(T1, 0.95, (0.5, 1.1)), tried((("spinning", "off"),), 1.0, (0.5, 1.1))])
+    assert (search.incumbent, wanted(search)) == (FIRST, "p2 basic no t2 none")  # maybe faster, and others are left
+    search.tell([tried(FIRST, 1), tried((("execution", "p2"),), 1.0, (0.5, 1.1)), tried(BASIC, 0.5, (0.3, 0.6))])
+    assert search.incumbent == BASIC  # faster for certain
     last = Search({"threads": ["t1"], "level": ["basic"]})
-    told(last, {"t1": (0.95, 1.1), "basic": (1.0, 1.1)})
-    assert last.incumbent == (("threads", "t1"),)
+    last.tell([tried(FIRST, 1), tried(T1, 0.95, (0.5, 1.1)), tried(BASIC, 1.0, (0.5, 1.1))])
+    assert last.incumbent == T1
 
 
-def test_what_may_take_less_cpu_time_than_what_seems_to_take_least_is_measured_too() -> None:
-    settings = {"a": ["1"], "b": ["1"], "c": ["1"], "d": ["1"], "spin": ["no"], "threads": ["t1"]}
-    for ends, is_measured in [((0.39, 0.97), True), ((0.8, 0.97), False)]:
-        search = Search(settings)
-        latency = Ratio(ratio=1.5, low=1.4, high=1.6, rounds=20)
-        quick = Ratio(ratio=0.99, low=0.9, high=1.1, rounds=20)
+@pytest.mark.parametrize(("low", "is_measured"), [(0.39, True), (0.8, False)])
+def test_what_may_take_less_cpu_time_than_what_seems_to_take_least_is_measured_too(
+    low: float, is_measured: bool
+) -> None:
+    def cpu(low: float, high: float) -> Ratio:
+        return Ratio(ratio=(low + high) / 2, low=low, high=high, rounds=20)
 
-        def ran(name: str, value: str, low: float, high: float, of_latency: Ratio) -> Tried:
-            cpu = Ratio(ratio=(low + high) / 2, low=low, high=high, rounds=20)
-            return Tried(
-                settings=[[name, value]], ratios={LATENCY: of_latency, CPU_TIME: cpu}, left=[], memory=None, failed=None
-            )
-
-        search.tell([
-            Tried(settings=[], ratios={}, left=[], memory=None, failed=None),
-            *(ran(name, "1", 0.99, 1.01, quick) for name in "abcd"),
-            ran("spin", "no", 0.5, 0.6, latency),
-            ran("threads", "t1", *ends, latency),
-        ])  # fmt: skip
-        assert ((("threads", "t1"),) in search.finalists()) is is_measured
+    search = Search({"a": ["1"], "b": ["1"], "c": ["1"], "d": ["1"], "spin": ["no"], "threads": ["t1"]})
+    quick = [tried(((name, "1"),), 0.99, (0.9, 1.1), cpu(0.99, 1.01)) for name in "abcd"]
+    slow = [tried((("spin", "no"),), 1.5, (1.4, 1.6), cpu(0.5, 0.6)), tried(T1, 1.5, (1.4, 1.6), cpu(low, 0.97))]
+    search.tell([tried(FIRST, 1.0), *quick, *slow])
+    assert (T1 in search.finalists()) is is_measured
