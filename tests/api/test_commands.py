@@ -20,11 +20,6 @@ from tests.conftest import ROOT
 NOT_FOR_PYTHON = {"try_", "json", "junit", "action_json", "bmf", "trace", "html", "markdown", "quiet", "verbose"}
 
 
-def test_an_unknown_argument_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match=r"run\(\) got an unexpected keyword argument 'threads'$"):
-        ortbench.run("model.onnx", threads=1)  # type: ignore[call-arg]
-
-
 @pytest.mark.parametrize("name", CALLS)
 def test_help_says_what_the_command_says_and_a_line_of_each_option(name: str) -> None:
     said = inspect.getdoc(getattr(ortbench, name)) or ""

@@ -67,13 +67,9 @@ def test_another():
 def pytest_in(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run pytest as somebody's project does."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "GITHUB_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *map(str, arguments)],
-        cwd=folder,
-        env={**environ, "RESULT": str(ROOT / "reports" / "copy_bound-cpu"), "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-    )
+    env = {**environ, "RESULT": str(ROOT / "reports" / "copy_bound-cpu"), "COLUMNS": "200"}
+    line = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *map(str, arguments)]
+    return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
 
 
 @pytest.fixture
@@ -81,39 +77,35 @@ def project(tmp_path: Path) -> Path:
     """A folder with scripted gates, all warnings errors."""
     (tmp_path / "conftest.py").write_text(SCRIPTED)
     (tmp_path / "test_speed.py").write_text(TESTS)
-    (tmp_path / "pytest.ini").write_text(
-        "[pytest]\nfilterwarnings = error\naddopts = --strict-markers --strict-config\n"
-    )
+    strict = "[pytest]\nfilterwarnings = error\naddopts = --strict-markers --strict-config\n"
+    (tmp_path / "pytest.ini").write_text(strict)
     return tmp_path
 
 
 def counted(out: str) -> dict[str, int]:
     """How many tests came to what."""
-    return {
-        word: int(number)
-        for number, word in re.findall(r"(\d+) (passed|failed|skipped|deselected)", out.splitlines()[-1])
-    }
+    counts = re.findall(r"(\d+) (passed|failed|skipped|deselected)", out.splitlines()[-1])
+    return {word: int(count) for count, word in counts}
 
 
 def test_verdicts_become_what_tests_come_to(project: Path) -> None:
     ran = pytest_in(project, "--junit-xml=junit.xml")
     assert counted(ran.stdout) == {"failed": 3, "passed": 2}
     # The table is in the failure's report, without a traceback.
-    assert "✗ failed: slow is failed" in ran.stdout
-    assert "| mode | metric | baseline" in ran.stdout
-    assert "ortbench: the EP does not load" in ran.stdout
-    assert "Traceback" not in ran.stdout
-    assert "pytest_plugin.py" not in ran.stdout
-    _, _, summary = ran.stdout.partition(" ortbench =")
-    lines = summary.splitlines()
-    for test, line in (
-        ("test_good", "  passed: good is passed"),
-        ("test_slow", "  failed: slow is failed"),
-        ("test_noisy", "  cannot tell: noisy is cannot tell"),
-    ):
-        assert lines[lines.index(f"test_speed.py::{test}") + 1] == line
-    told = ElementTree.parse(project / "junit.xml").findall(".//property[@name='ortbench']")
-    assert told[0].get("value") == "passed: good is passed"
+    for text in ("✗ failed: slow is failed", "| mode | metric | baseline", "ortbench: the EP does not load"):
+        assert text in ran.stdout
+    assert not re.search(r"Traceback|pytest_plugin\.py", ran.stdout)
+    lines = ran.stdout.partition(" ortbench =")[2].splitlines()
+    summary = {
+        "good": "passed: good is passed",
+        "slow": "failed: slow is failed",
+        "noisy": "cannot tell: noisy is cannot tell",
+    }
+    for test, line in summary.items():
+        assert lines[lines.index(f"test_speed.py::test_{test}") + 1] == f"  {line}"
+    first = ElementTree.parse(project / "junit.xml").find(".//property[@name='ortbench']")
+    assert first is not None
+    assert first.get("value") == "passed: good is passed"
 
 
 @pytest.mark.wide
@@ -142,23 +134,27 @@ def test_side_by_side_they_measure_one_at_a_time(project: Path) -> None:
     assert len({process for process, _, _ in measured}) > 1
 
 
+MEASURING = """
+import sys
+
+def test_before():
+    assert not {'numpy', 'ortbench.plan.plan', 'ortbench.api.commands'} & sys.modules.keys()
+
+def test_run(ortbench_run):
+    result = ortbench_run('tiny.onnx', ep='cpu', modes='cpu-tensors', iterations=2, warmup=1)
+    assert result.case('cpu-tensors').stats('latency').n == 2
+
+def test_gate(ortbench_gate):
+    ortbench_gate('tiny.onnx', modes='cpu-tensors', max_cpu_nodes=0, duration=0.2, warmup=1)
+"""
+
+
 def test_it_measures_and_costs_nothing_where_it_is_not_used(tmp_path: Path) -> None:
     shutil.copy(MODELS / "tiny.onnx", tmp_path)
-    (tmp_path / "test_it.py").write_text(
-        "import sys\n"
-        "def test_before():\n"
-        "    assert not {'numpy', 'ortbench.plan.plan', 'ortbench.api.commands'} & sys.modules.keys()\n"
-        "def test_run(ortbench_run):\n"
-        "    result = ortbench_run('tiny.onnx', ep='cpu', modes='cpu-tensors', iterations=2, warmup=1)\n"
-        "    assert result.case('cpu-tensors').stats('latency').n == 2\n"
-        "def test_gate(ortbench_gate):\n"
-        "    ortbench_gate('tiny.onnx', modes='cpu-tensors', max_cpu_nodes=0, duration=0.2, warmup=1)\n"
-    )
+    (tmp_path / "test_it.py").write_text(MEASURING)
     ran = pytest_in(tmp_path, "-n", "0")
     assert counted(ran.stdout) == {"passed": 3}, ran.stdout
     assert "test_it.py::test_run\n  tiny.onnx on CPUExecutionProvider: cpu-tensors " in ran.stdout
-    assert (
-        "test_it.py::test_gate\n  passed: no node falls back on CPUExecutionProvider, so this cannot fail\n"
-        in ran.stdout
-    )
+    line = "passed: no node falls back on CPUExecutionProvider, so this cannot fail"
+    assert f"test_it.py::test_gate\n  {line}\n" in ran.stdout
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == ["test_it.py", "tiny.onnx"]

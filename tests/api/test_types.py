@@ -30,19 +30,17 @@ def measure(model: bytes) -> float | None:
     compared: ortbench.Comparison = ortbench.compare([result, Path("other")], equivalence_margin=0.02)
     peak = ortbench.bandwidth(ep="cuda", min_size="4kB").peak("h2d")
     print(verdict.passed, compared.names, peak, ortbench.devices()["eps"][0]["name"], ortbench.inspect("m")["bytes_in"])
-    put = ortbench.load(model, concurrency=[1, 2], rate=20.5, arrivals=Path("times"), slo="p99=20ms", input={"x": np.ones(3)})
+    load = ortbench.load(model, concurrency=[1, 2], rate=20.5, arrivals=Path("times"), slo="p99=20ms", input={"x": np.ones(3)})
     swept = ortbench.sweep(model, dim={"batch": [1, 8], "n": "1..64"}, shape={"x": [(1, 3), (8, 3)]}, data=[{"x": np.ones(3)}])
-    print(put.cases[0].value("throughput"), put.samples(), [it.first_inference_ns for it in swept.shapes])
+    print(load.cases[0].value("throughput"), load.samples(), [it.first_inference_ns for it in swept.shapes])
     case = result.case("cpu-tensors")
     return None if case is None else case.median("latency")
 
 
 try:
     measure(b"")
-except ortbench.BadInput as error:
-    print(error.option)
-except ortbench.Interrupted as stopped:
-    print(stopped.results)
+except (ortbench.BadInput, ortbench.Interrupted) as error:
+    print(error.option if isinstance(error, ortbench.BadInput) else error.results)
 """
 WRONG = {
     'ortbench.run("m.onnx", durations=2)': 'Unexpected keyword argument "durations" for "run"',
@@ -62,11 +60,9 @@ def test_a_program_is_checked_against_the_types(tmp_path: Path) -> None:
     wrong = "import ortbench\n" + "\n".join(WRONG) + "\n"
     for name, text in (("good.py", GOOD), ("wrong.py", wrong)):
         (tmp_path / name).write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", tmp_path / "cache", "--no-error-summary",
-         "good.py", "wrong.py"],
-        cwd=tmp_path, capture_output=True, text=True,
-    )  # fmt: skip
+    options = ["--strict", "--config-file=", "--cache-dir", "cache", "--no-error-summary"]
+    line = [sys.executable, "-m", "mypy", *options, "good.py", "wrong.py"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
     assert done.stderr == ""
     told = [line for line in done.stdout.splitlines() if ": error: " in line]
     assert not [line for line in told if not line.startswith("wrong.py")], done.stdout
