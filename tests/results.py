@@ -1,13 +1,17 @@
-"""Synthetic results of every kind, for tests of what is said about results: every time is written down."""
+"""Synthetic results of every kind, for tests of what is said about results: every time is written down.
+
+What most of them have is in results.json. What follows from times (statistics, rates, knees, slopes) follows as in a measured result.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-from ortbench.analysis.advice import Finding
 from ortbench.analysis.derive import derive, put_copies
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.resource_usage import put_host, put_spin_share
@@ -20,46 +24,39 @@ from ortbench.features.chain.model import ChainLink, ChainStage
 from ortbench.features.load.analysis import knees, load_cases, put_scaling
 from ortbench.features.load.model import SloRate
 from ortbench.features.loop.analysis import put_figures as put_steps
-from ortbench.features.loop.model import Generation, Loop
+from ortbench.features.loop.model import Loop
 from ortbench.features.soak.analysis import put_figures as put_growth
 from ortbench.features.soak.model import Soak, SoakReading
 from ortbench.features.start.analysis import put_figures as put_start_parts
-from ortbench.features.start.model import Start
 from ortbench.features.sweep.analysis import best_of, merge, new_switching
 from ortbench.features.sweep.model import Switching
 from ortbench.features.sweep.plan import Shape
 from ortbench.model.metric_names import Slo
 from ortbench.model.metrics import figure
-from ortbench.model.modes import HOST_ACCESSIBLE, LATENCY, RESIDENT, SECOND_INFERENCE, START_PARTS, STEP
+from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_PARTS, STEP
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
-from ortbench.model.schema import (
-    Direction,
-    Island,
-    LoadBlock,
-    MachineNoise,
-    Measured,
-    MemcpyNode,
-    Memory,
-    NodeReference,
-    Nodes,
-    NoiseReading,
-    Sync,
-    Tensor,
-)
+from ortbench.model.schema import Direction, Island, LoadBlock, MachineNoise, MemcpyNode, Memory, Nodes, Sync, Tensor
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs
 
-US, MS = 1_000, 1_000_000
+_DATA = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+US, MS, MB = 1_000, 1_000_000, 1_000_000
+EP = "SomeExecutionProvider"
+CPU, RESIDENT = "cpu-tensors", "device-resident"
 
 
-def said(findings: Iterable[Finding]) -> list[str]:
-    """Findings in lines, as a terminal shows them: the sentence, and what to do next."""
-    return [line for it in findings for line in (it.text, *([f"Next: {it.next}"] if it.next else []))]
+def data(name: str) -> Any:
+    """A part of results.json, which the caller may change."""
+    return deepcopy(_DATA[name])
+
+
+# What is said of results
 
 
 def sentences(result: Result) -> list[str]:
-    """All that is said of a result, in lines, the weightiest first."""
-    return said(findings_of(facts_of(result)))
+    """All that is said of a result, in lines, the weightiest first: the sentence, and what to do next."""
+    findings = findings_of(facts_of(result))
+    return [line for it in findings for line in (it.text, *([f"Next: {it.next}"] if it.next else []))]
 
 
 def keys(result: Result) -> list[tuple[str, str, str]]:
@@ -78,9 +75,7 @@ def values(of: Fact) -> dict[str, Any]:
     return {name: it.value if isinstance(it, Quantity) else it for name, it in of.values.items()}
 
 
-MB = 1_000_000
-EP = "SomeExecutionProvider"
-DET: NodeReference = {"name": "/head/Det_7", "op": "Det", "ep": CPU_EP}
+# Cases from blocks
 
 Blocks = dict[int, list[int]]  # round → samples, ns
 
@@ -97,8 +92,8 @@ def measured(mode: str, **phases: Blocks) -> Case:
         case.samples[phase] = [sample for samples in blocks.values() for sample in samples]
         case.blocks[phase] = [[number, len(samples), 0] for number, samples in blocks.items()]
         case.metrics[phase] = summarise(case.samples[phase])
-    if mode in (RESIDENT, HOST_ACCESSIBLE) and "latency" in case.metrics:
-        case.metrics["inference"] = case.metrics["latency"]
+    if mode in (RESIDENT, "host-accessible") and LATENCY in case.metrics:
+        case.metrics["inference"] = case.metrics[LATENCY]
     return following(case)
 
 
@@ -138,10 +133,12 @@ def following(case: Case, steps: int | None = None) -> Case:
 
 def copying(case: Case, copies: float, inference: float) -> Case:
     """A case of CPU tensors whose copies are derived, ns, which it gives back."""
-    latency = case.median(LATENCY) or 1
-    case.set_metric("copies", copies, derived=True)
-    case.set_metric("inference", inference, derived=True)
-    case.set_metric("copy_share", max(copies, 0) / latency, derived=True)
+    for metric, value in (
+        ("copies", copies),
+        ("inference", inference),
+        ("copy_share", max(copies, 0) / (case.median(LATENCY) or 1)),
+    ):
+        case.set_metric(metric, value, derived=True)
     return following(case)
 
 
@@ -171,37 +168,27 @@ def drawing(case: Case, joules: float) -> Case:
 def weighed(
     case: Case, device: int | None = None, host: int | None = None, *, failed: str | None = None, nodes: bool = False
 ) -> Case:
-    """A case with its memory measured, which it gives back.
-
-    Args:
-        case: of a mode.
-        device, host: what it takes, bytes: of the device's half is bound and half the arena's, None where it has none.
-        failed: why there is nothing.
-        nodes: one holds most.
-    """
+    """A case with its memory measured, bytes, which it gives back: half of the device's is bound and half the arena's, None where
+    it has none; `failed` is why there is nothing, with `nodes` one holds most."""
+    memory: dict[str, Any] = {"failed": failed, "device": None, "host": None, "arenas": [], "arenas_how": failed}
+    case.own["memory"] = memory
     if failed is not None:
-        case.own["memory"] = {"failed": failed, "device": None, "host": None, "arenas": [], "arenas_how": failed}
         return case
-    case.own["memory"] = {
-        "failed": None,
-        "device": None if device is None else "as it was scripted",
-        "host": None if host is None else "scripted too",
-        "arenas": [] if device is None else [{"ep": EP, "held": device - device // 2, "in_use": device // 4}],
-        "arenas_how": "as the profile has it",
-    }
-    sizes = (
-        {} if host is None else {"host_memory": host, "host_memory_before": host // 4, "host_memory_session": host // 2}
-    )
+    memory["arenas_how"] = "as the profile has it"
+    if host is not None:
+        memory["host"] = "scripted too"
+        for key, size in (("memory", host), ("memory_before", host // 4), ("memory_session", host // 2)):
+            case.set_metric(f"host_{key}", size)
     if device is not None:
-        sizes |= {"device_memory": device, "device_memory_bound": device // 2}
-        sizes |= {"arena_held": device - device // 2, "arena_in_use": device // 4}
-        case.set_metric("pinned_memory", 0)
-    for key, size in sizes.items():
-        case.set_metric(key, size)
+        held, in_use = device - device // 2, device // 4
+        memory["device"], memory["arenas"] = "as it was scripted", [{"ep": EP, "held": held, "in_use": in_use}]
+        for key, size in (("device_memory", device), ("device_memory_bound", device // 2), ("pinned_memory", 0)):
+            case.set_metric(key, size)
+        case.set_metric("arena_held", held)
+        case.set_metric("arena_in_use", in_use)
     if nodes:
-        case.own["memory"]["nodes"] = [
-            {"name": "/head/Conv_3", "op": "Conv", "ep": EP, "allocated": 4 * MB, "output": 4 * MB, "weights": 1000}
-        ]
+        conv = {"name": "/head/Conv_3", "op": "Conv", "ep": EP}
+        memory["nodes"] = [{**conv, "allocated": 4 * MB, "output": 4 * MB, "weights": 1000}]
     return case
 
 
@@ -210,21 +197,15 @@ def noise_of(
 ) -> MachineNoise:
     """What a machine did of which others used so many cores for a second, and a worker waited such a share of each round's `each`
     blocks of 10 ms; `more`: of the reading, but ``limit``, ``threads`` and ``slices`` (of each block) and ``of``."""
-    threads, slices = more.pop("threads", 1), more.pop("slices", 1)
-    made: MachineNoise = {
-        "cores": cores,
-        "blocks": [
-            [number, (number * each + at) * 10 * MS, 10 * MS, round(share * 10 * MS), 0, threads, slices]
-            for number, share in enumerate(waits)
-            for at in range(each)
-        ],
-        "readings": [],
-    }
-    for key in ("limit", "of"):
-        if key in more:
-            made[key] = more.pop(key)
-    made["readings"] = [cast(NoiseReading, {"at_ns": 0, "took_ns": 1000 * MS, "others": others, **more})]
-    return made
+    tail = [0, more.pop("threads", 1), more.pop("slices", 1)]
+    blocks = [
+        [number, (number * each + at) * 10 * MS, 10 * MS, round(share * 10 * MS), *tail]
+        for number, share in enumerate(waits)
+        for at in range(each)
+    ]
+    own = {key: more.pop(key) for key in ("limit", "of") if key in more}
+    reading = {"at_ns": 0, "took_ns": 1000 * MS, "others": others, **more}
+    return cast(MachineNoise, {"cores": cores, "blocks": blocks, "readings": [reading], **own})
 
 
 # Cases of whose phases only the statistics are known
@@ -232,19 +213,9 @@ def noise_of(
 
 def stats(median: int, n: int = 200) -> Stats:
     """Statistics whose percentiles follow from the median: p95 is 10 % above it, p99 20 %."""
-    return Stats(
-        n=n,
-        min=median * 9 // 10,
-        mean=median,
-        median=median,
-        p90=median * 105 // 100,
-        p95=median * 11 // 10,
-        p99=median * 12 // 10,
-        max=median * 2,
-        stdev=median // 100,
-        mad=median // 200,
-        ci95=(median * 99 // 100, median * 101 // 100),
-    )
+    percentiles = (median * 105 // 100, median * 11 // 10, median * 12 // 10, median * 2)
+    within = (median * 99 // 100, median * 101 // 100)
+    return Stats(n, median * 9 // 10, median, median, *percentiles, median // 100, median // 200, within)
 
 
 def ok_case(mode: str, h2d: int | None = None, d2h: int | None = None) -> Case:
@@ -265,13 +236,16 @@ def with_bytes(case: Case, h2d: int | None, d2h: int | None) -> Case:
     return following(case)
 
 
+def ratio_value(ratio: Sequence[float] | None) -> Value | None:
+    """A speedup from (ratio, low, high), or (ratio,) without an interval."""
+    return None if ratio is None else Value(ratio[0], (ratio[1], ratio[2]) if ratio[1:] else None)
+
+
 def case(mode: str, n: int = 200, ratio: Sequence[float] | None = None, **phases: int) -> Case:
-    """A case from the medians of its phases; `ratio` is (ratio, low, high), or (ratio,) without an interval."""
+    """A case from the medians of its phases, and its speedup."""
     made = ok_case(mode, 0, 0)
-    for name, median in phases.items():
-        made.metrics[name] = stats(median, n)
-    if ratio is not None:
-        made.speedup = Value(ratio[0], (ratio[1], ratio[2]) if ratio[1:] else None)
+    made.metrics |= {name: stats(median, n) for name, median in phases.items()}
+    made.speedup = ratio_value(ratio)
     return following(made)
 
 
@@ -284,47 +258,8 @@ def tensor(name: str, shape: list[int], size: int | None = None) -> Tensor:
 
 
 def result_of(*cases: Case, run_id: str | None = None, **changed: Any) -> Result:
-    """A result of a GPU.
-
-    Args:
-        cases: its modes.
-        run_id: of the run.
-        changed: instead of what is here, see `change`.
-    """
-    result = Result(
-        tool={"name": "ortbench", "version": "0"},
-        created="2026-01-01T00:00:00Z",
-        command=["ortbench"],
-        environment={
-            "onnxruntime": "1.28.0",
-            "python": "3.12.0",
-            "os": "Linux",
-            "host_id": "0123456789abcdef",
-            "cpu": {"model": "Some CPU", "cores": 8, "usable_cores": 4},
-            "gpus": [{"name": "Some GPU"}],
-            "load_average": {"start": None, "end": None},
-        },
-        model={
-            "path": "m.onnx",
-            "sha256": "a" * 64,
-            "inputs": [tensor("x", [1, 3]), tensor("y", [])],
-            "outputs": [],
-        },
-        target={
-            "ep": EP,
-            "ep_version": "1.0",
-            "device": {"type": "GPU", "vendor": "Some", "vendor_id": 1, "device_id": 2, "index": 0},
-            "memory": {"kind": "ep-device", "default": "Mem (DEFAULT)", "host_accessible": None},
-            "sync": None,
-            "ep_options": {},
-            "session_config": {},
-            "intra_op_threads": None,
-            "opt_level": "all",
-        },
-        placement={"nodes": {EP: 3}, "memcpy_nodes": 0, "cpu_operators": {}},
-        setup={"session_ns": 0, "first_inference_ns": 0, "seed": 0},
-        cases=list(cases),
-    )
+    """A result of a GPU with these modes; `changed`: instead of what is in results.json, see `change`."""
+    result = Result(**data("result"), cases=[*cases])
     if run_id is not None:
         result.setup["run_id"] = run_id
     return change(result, **changed)
@@ -342,37 +277,25 @@ def change(result: Result, **changed: Any) -> Result:
 
 
 def nvidia_result(*cases: Case, **target: Any) -> Result:
-    """A result of an NVIDIA GPU that was proved to wait.
-
-    Args:
-        cases: its modes.
-        target: instead of what is here, or besides.
-    """
+    """A result of an NVIDIA GPU that was proved to wait; `target`: instead of what is in results.json, or besides."""
     made = result_of(*cases)
     made.command = ["ortbench", "run", "m.onnx", "--ep", "some"]
     made.model["inputs"] = [tensor("x", [1, 3]), tensor("s", [])]
-    made.target["ep_version"] = "0.4"
-    made.target["device"] = {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}
-    made.target["memory"] = {"kind": "ep-device", "default": "Some", "host_accessible": "SomeShared"}
-    made.target["sync"] = {"kind": "synchronize_outputs", "cost_ns": 2_300, "how": "seen"}
-    cast(dict[str, Any], made.target).update(target)
+    cast(dict[str, Any], made.target).update(data("target of an NVIDIA GPU") | target)
     made.stopped = {"reason": "precision", "value": 0.01}
     return made
 
 
 def published(ratio: Sequence[float] = (2.4, 2.3, 2.5)) -> Result:
     """The figures of ONNX Runtime's device tensor sample: 7.2 ms with CPU tensors, 3.0 ms with device tensors."""
-    cpu = case("cpu-tensors", ratio=(1.0, 1.0, 1.0), latency=7_200 * US)
-    with_bytes(copying(cpu, 4_200 * US, 3_000 * US), 25 * MB, 25 * MB)
-    device = case(
-        "device-tensors", ratio=(0.9, 0.88, 0.92), h2d=2_100 * US, inference=3_100 * US, d2h=2_100 * US, latency=8 * MS
-    )
-    with_bytes(device, 25 * MB, 25 * MB)
-    resident = case("device-resident", ratio=ratio, inference=3_000 * US, latency=3_000 * US)
-    once(resident, 2_100 * US, 2_100 * US)
+    cpu = case(CPU, ratio=(1.0, 1.0, 1.0), latency=7_200 * US)
+    phases = {"h2d": 2_100 * US, "inference": 3_100 * US, "d2h": 2_100 * US, "latency": 8 * MS}
+    device = case("device-tensors", ratio=(0.9, 0.88, 0.92), **phases)
+    resident = case(RESIDENT, ratio=ratio, inference=3_000 * US, latency=3_000 * US)
     shared = case("host-accessible", ratio=(1.8, 1.75, 1.85), inference=4 * MS, latency=4 * MS)
     shared.checks["zero_copy"] = {"verdict": "passed", "how": "the outputs are at the bound addresses"}
-    return nvidia_result(cpu, device, resident, shared)
+    with_bytes(copying(cpu, 4_200 * US, 3_000 * US), 25 * MB, 25 * MB)
+    return nvidia_result(cpu, with_bytes(device, 25 * MB, 25 * MB), once(resident, 2_100 * US, 2_100 * US), shared)
 
 
 def with_failures() -> Result:
@@ -381,15 +304,53 @@ def with_failures() -> Result:
     wrong.status, wrong.reason = FAILED, "after the timed runs: 1 of 2 values of output y differ"
     wrong.checks["outputs"] = {"verdict": "failed"}
     return nvidia_result(
-        case("cpu-tensors", ratio=(1.0, 1.0, 1.0), latency=3 * MS),
+        case(CPU, ratio=(1.0, 1.0, 1.0), latency=3 * MS),
         wrong,
-        Case("device-resident", FAILED, "the worker was ended by SIGABRT"),
+        Case(RESIDENT, FAILED, "the worker was ended by SIGABRT"),
         Case("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
     )
 
 
-# Loops
+# Starts and soaks
 
+
+def on_host(made: Result) -> Result:
+    made.target["memory"] = data("memory of the host")
+    return made
+
+
+def start_result(*parts_ms: float, second_ms: float = 1, launch_ms: float = 1, **changed: Any) -> Result:
+    """Ten starts whose parts took so long each, in the order of `START_PARTS`, with the CPU EP."""
+    case = Case(CPU)
+    samples = {**dict(zip(START_PARTS, parts_ms, strict=True)), SECOND_INFERENCE: second_ms, LATENCY: sum(parts_ms)}
+    for phase, ms in samples.items():
+        case.samples[phase] = [round(ms * MS)] * 10
+        case.blocks[phase] = [[number, 1, 0] for number in range(10)]
+    case.metrics[LATENCY] = summarise(case.samples[LATENCY])
+    put_start_parts(case, None)
+    made = on_host(result_of(case, **changed))
+    made.kind, made.own = "start", {"start": data("start") | {"launch_ns": round(launch_ms * MS)}}
+    return made
+
+
+def soak_result(private: Sequence[int], device: Sequence[int | None] = (), each: int = 100) -> Result:
+    """A soak whose process held so much after every `each` inferences, with the CPU EP."""
+    case = Case(CPU, samples={LATENCY: [MS] * len(private)}, blocks={LATENCY: [[0, len(private), 0]]})
+    case.metrics[LATENCY] = summarise(case.samples[LATENCY])
+    readings: list[SoakReading] = [
+        {
+            "inferences": each * number, "at_ns": MS * number, "resident": 2 * held, "private": held, "device": on, "handles": 9,
+            "threads": 4, "median_ns": MS,
+        }
+        for number, (held, on) in enumerate(zip(private, device or [None] * len(private), strict=True), 1)
+    ]  # fmt: skip
+    made = on_host(result_of(case))
+    made.kind, made.own = "soak", {"soak": Soak(order=None, reopened=None, shapes=[], readings=readings)}
+    put_growth(case, made.part)
+    return made
+
+
+# Loops
 
 OVERHEAD = 1_000  # ns of a loop of `level` that are in none of its steps
 QUIET = (1.0, 1.001, 0.999, 1.0005)  # by what its steps are off, round by round
@@ -406,15 +367,12 @@ def loop_case(
     overhead: int = 0,
     wobble: Sequence[float] = (1.0,),
 ) -> Case:
-    """A mode of a loop, which brings its first state there in no time.
+    """A mode of a loop whose steps take so many ns, which brings its first state there in no time.
 
     Args:
-        mode: its name.
-        steps: what each takes, ns.
-        ratio: as of `case`.
-        state: what is copied each way in a step because of the state, bytes, or by step.
-        copied: the same of all.
-        rounds: blocks, of so many `loops` each.
+        mode, steps, ratio: as of `case`.
+        state, copied: bytes that are copied each way in a step because of the state, and in all, or by step.
+        rounds, loops: blocks, and loops in each.
         overhead: of a loop, ns that are in none of its steps.
         wobble: by what the steps are off, round by round.
     """
@@ -428,8 +386,7 @@ def loop_case(
         made.blocks[STEP].append([number, len(steps) * loops, number * 10**9])
     made.metrics[LATENCY] = summarise(made.samples[LATENCY])
     made.step_bytes = {"state_h2d": state, "state_d2h": state, "step_h2d": copied, "step_d2h": copied}
-    if ratio is not None:
-        made.speedup = Value(ratio[0], (ratio[1], ratio[2]) if ratio[1:] else None)
+    made.speedup = ratio_value(ratio)
     put_steps(made, loop_of(len(steps)))
     return made
 
@@ -442,45 +399,7 @@ def level(mode: str, factor: float = 1.0, count: int = 4) -> Case:
 
 def loop_of(steps: int = 4, **changed: Any) -> Loop:
     """A loop of a cell."""
-    made = {"steps": steps, "feedback": [["hidden_out", "hidden"]], "first": None, "grows": [],
-            "state_shapes": [[[1, 128], [1, 128]]], "fill": {}, "keep": [], "resident": []}  # fmt: skip
-    return cast(Loop, made | changed)
-
-
-def start_result(*parts_ms: float, second_ms: float = 1, launch_ms: float = 1, **changed: Any) -> Result:
-    """Ten starts whose parts took so long each, in the order of `START_PARTS`, with the CPU EP."""
-    case = Case("cpu-tensors")
-    samples = {**dict(zip(START_PARTS, parts_ms, strict=True)), SECOND_INFERENCE: second_ms, LATENCY: sum(parts_ms)}
-    for phase, ms in samples.items():
-        case.samples[phase] = [round(ms * MS)] * 10
-        case.blocks[phase] = [[number, 1, 0] for number in range(10)]
-    case.metrics[LATENCY] = summarise(case.samples[LATENCY])
-    put_start_parts(case, None)
-    started = Start(
-        program="import onnxruntime", launch_ns=round(launch_ms * MS), file_cache="warm", compile_cache=None, cached=1.0
-    )
-    made = result_of(case, **changed)
-    made.kind, made.own = "start", {"start": started}
-    made.target["memory"] = {"kind": "host", "default": None, "host_accessible": None}
-    return made
-
-
-def soak_result(private: Sequence[int], device: Sequence[int | None] = (), each: int = 100) -> Result:
-    """A soak whose process held so much after every `each` inferences, with the CPU EP."""
-    case = Case("cpu-tensors", samples={LATENCY: [MS] * len(private)}, blocks={LATENCY: [[0, len(private), 0]]})
-    case.metrics[LATENCY] = summarise(case.samples[LATENCY])
-    readings: list[SoakReading] = [
-        {
-            "inferences": each * number, "at_ns": MS * number, "resident": 2 * held, "private": held, "device": on, "handles": 9,
-            "threads": 4, "median_ns": MS,
-        }
-        for number, (held, on) in enumerate(zip(private, device or [None] * len(private), strict=True), 1)
-    ]  # fmt: skip
-    made = result_of(case)
-    made.kind, made.own = "soak", {"soak": Soak(order=None, reopened=None, shapes=[], readings=readings)}
-    made.target["memory"] = {"kind": "host", "default": None, "host_accessible": None}
-    put_growth(case, made.part)
-    return made
+    return cast(Loop, data("loop of a cell") | {"steps": steps} | changed)
 
 
 def loop_result(*cases: Case, loop: Loop | None = None, **changed: Any) -> Result:
@@ -496,65 +415,33 @@ def loop_result(*cases: Case, loop: Loop | None = None, **changed: Any) -> Resul
 
 
 def decoding(first: bool = False) -> Result:
-    """A loop of 8 steps whose state grows by 1 kB in each: a step of `cpu-tensors` takes 10 µs longer each time, of the others none.
-
-    Args:
-        first: the first step has a shape of its own, and takes 2 ms.
-    """
+    """A loop of 8 steps whose state grows by 1 kB in each: a step of `cpu-tensors` takes 10 µs longer each time, of the others none;
+    the `first` step has a shape of its own, and takes 2 ms."""
     grown = [8_000 + 1_000 * step for step in range(8)]
-    cpu = [1 * MS + 10 * US * step for step in range(8)]
-    resident = [500 * US] * 8
+    cpu, resident = [1 * MS + 10 * US * step for step in range(8)], [500 * US] * 8
     if first:
         cpu[0] = resident[0] = 2 * MS
-    made = loop_result(
-        loop_case("cpu-tensors", cpu, (1.0, 1.0, 1.0), grown, [size + 100 for size in grown]),
-        loop_case("device-resident", resident, (2.07, 2.0, 2.1), 0, 100),
+    return loop_result(
+        loop_case(CPU, cpu, (1.0, 1.0, 1.0), grown, [size + 100 for size in grown]),
+        loop_case(RESIDENT, resident, (2.07, 2.0, 2.1), 0, 100),
         Case("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
-        loop=loop_of(
-            8,
-            feedback=[["present", "past"]],
-            first={"sequence": 5} if first else None,
-            grows=["past"],
-            state_shapes=[[[1, 0, 250], [1, 8, 250]]],
-        ),
+        loop=data("loop of a decoder") | {"first": {"sequence": 5} if first else None},
     )
-    for it in made.cases[:2]:
-        put_steps(it, made.part)
-    return made
 
 
 def generating(batch: int = 1, on_host: bool = False) -> Result:
     """A prompt of 100 tokens in 50 ms and 8 tokens: each 5 ms with `cpu-tensors`, 2 ms where the cache stays on the device."""
-    made = Generation(
-        prompt=100, tokens=8, batch=batch, forced=0, from_file=False, fixed_cache=True, said_by="genai_config.json"
-    )
-    cases = [
-        loop_case("cpu-tensors", [50 * MS, *[5 * MS] * 7], (1.0, 1.0, 1.0), 108_000, 109_000),
-        loop_case("shared", [50 * MS, *[2 * MS] * 7], (1.328, 1.3, 1.35), 0, [1_000, *[500] * 7]),
-    ]
+    feedback, generation = [["present", "past"]], data("generation") | {"batch": batch}
     result = loop_result(
-        *cases, loop=loop_of(8, feedback=[["present", "past"]], first={"prompt": 100}, generation=made)
+        loop_case(CPU, [50 * MS, *[5 * MS] * 7], (1.0, 1.0, 1.0), 108_000, 109_000),
+        loop_case("shared", [50 * MS, *[2 * MS] * 7], (1.328, 1.3, 1.35), 0, [1_000, *[500] * 7]),
+        loop=loop_of(8, feedback=feedback, first={"prompt": 100}, generation=generation),
     )
     for case in result.cases:
-        put_steps(case, result.part)
         case.set_metric("next_token", 3_000)
     if on_host:
-        result.target["memory"] = {"kind": "host", "default": None, "host_accessible": None}
+        result.target["memory"] = data("memory of the host")
     return result
-
-
-# What CUPTI measured
-
-
-def copied(up: int, down: int, kernels: int = 1) -> Measured:
-    """Copies of one pageable byte each way, in so many ns, and kernels."""
-    return {
-        "runs": 3,
-        "run_ns": 1,
-        "h2d": {"n": 1, "bytes": 1, "ns": up, "memory": "pageable"},
-        "d2h": {"n": 1, "bytes": 1, "ns": down, "memory": "pageable"},
-        "kernels_ns": kernels,
-    }
 
 
 # Profiled nodes
@@ -562,41 +449,22 @@ def copied(up: int, down: int, kernels: int = 1) -> Measured:
 
 def memcpy_node(tensor: str | None, direction: str, **changed: Any) -> MemcpyNode:
     """A Memcpy node that `Det` forces."""
-    made = {"name": "Memcpy", "direction": direction, "tensor": tensor, "type": "float[8]", "bytes": 2000, "ns": 40_000,
-            "forced_by": [DET], "island": 0}  # fmt: skip
-    return cast(MemcpyNode, made | changed)
+    return cast(MemcpyNode, data("Memcpy node") | {"tensor": tensor, "direction": direction} | changed)
+
+
+DET = memcpy_node(None, "to host")["forced_by"][0]  # type: ignore[index]
 
 
 def island(op: str = "Det", count: int = 1, reads: str = "float[8]", **changed: Any) -> Island:
     """An island of so many nodes of an operator, with a copy in and one out."""
-    names = [{"name": f"{op}_{n}", "op": op, "reads": [reads], "ns": 100_000} for n in range(count)]
-    made = {"nodes": names, "position": "middle", "node_ns": 100_000, "to_host": 1, "from_host": 1, "bytes": 4000,
-            "memcpy_ns": 80_000, "ns": 180_000, "share": 0.18}  # fmt: skip
-    return cast(Island, made | changed)
+    nodes = [{"name": f"{op}_{n}", "op": op, "reads": [reads], "ns": 100_000} for n in range(count)]
+    return cast(Island, data("island") | {"nodes": nodes} | changed)
 
 
 def profiled(**changed: Any) -> Nodes:
     """A run of 1 ms, of which an island takes 0.18 ms."""
-    made = {
-        "runs": 20,
-        "run_ns": 1_000_000,
-        "outside_ns": 20_000,
-        "operators": [
-            {"op": "Conv", "ep": EP, "nodes": 4, "ns": 800_000, "share": 0.8},
-            {"op": "Det", "ep": CPU_EP, "nodes": 1, "ns": 100_000, "share": 0.1},
-            {"op": "MemcpyToHost", "ep": None, "nodes": 1, "ns": 40_000, "share": 0.04},
-            {"op": "MemcpyFromHost", "ep": None, "nodes": 1, "ns": 400, "share": 0.0004},
-        ],
-        "eps": [
-            {"ep": EP, "nodes": 4, "ns": 800_000, "share": 0.8},
-            {"ep": CPU_EP, "nodes": 1, "ns": 100_000, "share": 0.1},
-            {"ep": None, "nodes": 2, "ns": 80_000, "share": 0.08},
-        ],
-        "memcpy": [memcpy_node("matrices", "to host"), memcpy_node("determinants", "from host", ns=400)],
-        "islands": [island()],
-        "problem": None,
-    }
-    return cast(Nodes, made | changed)
+    copies = [memcpy_node("matrices", "to host"), memcpy_node("determinants", "from host", ns=400)]
+    return cast(Nodes, data("nodes") | {"memcpy": copies, "islands": [island()]} | changed)
 
 
 # Bandwidth curves
@@ -638,18 +506,16 @@ def curve_of(*copied: Copied) -> Result:
 
 # Chains
 
-
 DEVICE: Memory = {"kind": "ep-device", "default": "Mem (DEFAULT)", "host_accessible": None}
 HOST: Memory = {"kind": "host", "default": "host memory", "host_accessible": None}
 
 
 def stage(name: str, repeat: int = 1, memory: Memory = DEVICE) -> ChainStage:
-    ep = "CPUExecutionProvider" if memory is HOST else "SomeExecutionProvider"
-    return {
-        "name": name, "model": f"{name}.onnx", "sha256": "b" * 64, "ep": ep, "ep_version": "1.0",
-        "device": {"type": "GPU", "vendor": "Some", "vendor_id": 1, "device_id": 2}, "memory": memory, "repeat": repeat,
-        "feedback": [["out", "in"]] if repeat > 1 else [], "keep": [], "session_ns": 1, "first_inference_ns": 1, "settings": {},
+    own = {
+        "name": name, "model": f"{name}.onnx", "ep": CPU_EP if memory is HOST else EP, "memory": memory, "repeat": repeat,
+        "feedback": [["out", "in"]] if repeat > 1 else [],
     }  # fmt: skip
+    return cast(ChainStage, data("stage of a chain") | own)
 
 
 def link(source: str, to: str, size: int, why: str | None = None, crossings: tuple[int, int] = (1, 1)) -> ChainLink:
@@ -667,19 +533,18 @@ def chain(
     run_id: str | None = None,
 ) -> Result:
     """Two stages, of 2 ms and 8 ms with cpu, in blocks of three chains."""
-    cpu = measured("cpu-tensors", latency=steady([10 * MS] * rounds))
-    resident = measured("device-resident", latency=steady([round(sum(resident_ms) * MS)] * rounds))
-    for case, parts in ((cpu, (2.0, 8.0)), (resident, resident_ms)):
+    cases = []
+    for mode, parts in ((CPU, (2.0, 8.0)), (RESIDENT, resident_ms)):
+        case = measured(mode, latency=steady([round(sum(parts) * MS)] * rounds))
         case.samples["stage"] = [*[round(ms * MS) for ms in parts] * 3 * rounds]
         case.blocks["stage"] = [[number, 6, 0] for number in range(rounds)]
         case.metrics.pop("inference", None)
-        passed(with_bytes(case, 3000, 4000))
+        cases.append(passed(with_bytes(case, 0 if mode == RESIDENT else 3000, 4000)))
         case.stage_bytes = {
             "text": {"bytes_h2d": 1000, "bytes_d2h": 0},
             "image": {"bytes_h2d": 2000, "bytes_d2h": 4000},
         }
-    resident.set_metric("bytes_h2d", 0)
-    result = result_of(cpu, resident, run_id=run_id)
+    result = result_of(*cases, run_id=run_id)
     result.kind = "chain"
     result.own["chain"] = {"stages": list(stages or (stage("text"), stage("image", 4))), "links": list(links)}
     derive(result)
@@ -691,7 +556,6 @@ CROSSING = link("text.mask", "image.mask", 8, "text has it in host memory, image
 
 
 # Loads
-
 
 ROUNDS = 8
 # By what a block is off the level's figure, round by round: they cancel out.
@@ -813,24 +677,20 @@ def load_result(
         slo: the most that each statistic may be, ns.
         found: of ``--rate auto``.
         run_id: of the run.
-        setup: of the load, instead of what is here.
+        setup: of the load, instead of what is in results.json.
     """
     given = {case.mode: case for case in alone}
-    modes = dict.fromkeys(case.mode for case in points)
     with_clients = {case.mode for case in points if "concurrency" in case.point}
-    usual = (measured(mode, latency=steady([MS] * 24)) if mode in with_clients else Case(mode) for mode in modes)
-    made = nvidia_result(*(given.get(case.mode) or case for case in usual))
-    made.cases = [*map(passed, made.cases), *points]
+    for mode in dict.fromkeys(case.mode for case in points if case.mode not in given):
+        given[mode] = measured(mode, latency=steady([MS] * 24)) if mode in with_clients else Case(mode)
+    made = nvidia_result(*(passed(given[mode]) for mode in dict.fromkeys(case.mode for case in points)), *points)
     made.command = ["ortbench", "load", "m.onnx", "--ep", "some"]
     made.kind, made.stopped = "load", {"reason": "completed", "per": "load point"}
     for name, unit in (("concurrency", "clients"), ("rate", "requests/s")):
         if values := sorted({case.point[name] for case in points if name in case.point}, key=float):
             made.axes.append({"name": name, "unit": unit, "values": values})
-    known: dict[str, Any] = {
-        "sessions": "shared", "duration_s": 2.0, "arrivals": "poisson" if any("rate" in case.point for case in points) else None, "file": None,
-        "seed": 0, "workers": 1, "slo": slo,
-    }  # fmt: skip
-    made.own["load"] = known | setup
+    arrivals = "poisson" if any("rate" in case.point for case in points) else None
+    made.own["load"] = data("load") | {"arrivals": arrivals, "slo": slo} | setup
     put_scaling(made)
     made.own["knee"] = knees(made)
     if found is not None:
@@ -916,25 +776,17 @@ def sweep_result(
         switching: else two modes, of which one takes twice as long when shapes change.
         rounds: of blocks.
     """
-    batches = list(next(iter(times.values())))
-    shapes = [
-        Shape(f"batch={batch}", Plan("m.onnx", inputs=Inputs(dims={"batch": batch}), modes=(*times,)))
-        for batch in batches
-    ]
-    results: list[Result | None] = []
-    for batch in batches:
+    lost, cpu = failed or {}, times[CPU]
+    shapes, results = [], []
+    for batch in next(iter(times.values())):
+        shapes.append(Shape(f"batch={batch}", Plan("m.onnx", inputs=Inputs(dims={"batch": batch}), modes=(*times,))))
         cases = [measured(mode, latency=steady([of[batch] * US] * rounds)) for mode, of in times.items()]
-        for it in cases:
-            passed(with_bytes(it, 1000, 1000))
-        results.append(of_batch(batch, *cases, first_inference_ns=batch * 5_000 * US))
-    reasons: list[str | None] = [None] * len(batches)
-    for batch, reason in (failed or {}).items():
-        results[batches.index(batch)], reasons[batches.index(batch)] = None, reason
+        made = of_batch(batch, *(passed(with_bytes(it, 1000, 1000)) for it in cases), first_inference_ns=batch * 5 * MS)
+        results.append(None if batch in lost else made)
     if switching is None:
-        there = {batch: us for batch, us in times["cpu-tensors"].items() if batch not in (failed or {})}
-        doubled = {batch: us * 2 for batch, us in there.items()}
-        switching = [turns("cpu-tensors", there, doubled), turns("device-resident", there, there)]
-    return merge(shapes, results, reasons, slo, switching)
+        alone = {batch: us for batch, us in cpu.items() if batch not in lost}
+        switching = [turns(CPU, alone, {it: 2 * us for it, us in alone.items()}), turns(RESIDENT, alone, alone)]
+    return merge(shapes, results, [lost.get(batch) for batch in cpu], slo, switching)
 
 
 def without(result: Result, batch: int) -> Result:
