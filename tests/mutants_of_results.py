@@ -9,16 +9,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import multiprocessing
 import os
 import re
 import shutil
 import signal
 import sys
 import tempfile
-import time
-import traceback
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,116 +34,10 @@ _MANY_ITEMS = 4  # of a long list so many may be changed: samples are many, and 
 
 # A file that is changed
 
-Places = dict[tuple[object, ...], list[tuple[Any, Any]]]
-
-
-def mutant(content: bytes, seed: int) -> tuple[bytes, str]:
-    """A JSON file with one to four random changes, or a part of it, and what was done."""
-    random = Random(seed)
-    data = json.loads(content)
-    done = []
-    for _ in range(random.randint(1, 4)):
-        places = _places(data)
-        if not places:
-            break
-        # By the kind of place: each of the few keys at the top is as likely as one that every case has.
-        path = random.choice(list(places))
-        within, key = random.choice(places[path])
-        change = random.choice(CHANGES)
-        done.append(f"{change.__name__} {'.'.join(map(str, path))}")
-        change(random, within, key)
-    if random.random() < 0.05 and isinstance(data, dict):
-        data["schema_version"] = random.choice([0, 3, 99, -1, 2.5, "2", None, [], True])
-        done.append("schema_version")
-    text = json.dumps(data, ensure_ascii=random.random() < 0.5)
-    changed = text.encode(errors="surrogatepass")
-    if random.random() < 0.05:
-        changed = changed[: random.randrange(len(changed))]
-        done.append("truncated")
-    return changed, ", ".join(done)
-
-
-def _places(data: Any) -> Places:
-    """Where values are, by their paths without numbers of items."""
-    found: Places = {}
-
-    def walk(value: Any, path: tuple[object, ...]) -> None:
-        if isinstance(value, dict):
-            items: Iterable[tuple[Any, Any]] = value.items()
-        elif isinstance(value, list):
-            plain = len(value) > _MANY_ITEMS and not isinstance(value[0], (dict, list))
-            items = enumerate(value[:_MANY_ITEMS] if plain else value)
-        else:
-            return
-        for key, item in items:
-            inner = (*path, "*" if isinstance(value, list) else key)
-            found.setdefault(inner, []).append((value, key))
-            walk(item, inner)
-
-    walk(data, ())
-    return found
-
-
-def removed(random: Random, within: Any, key: Any) -> None:
-    del within[key]
-
-
-def replaced(random: Random, within: Any, key: Any) -> None:
-    within[key] = random.choice([None, "x", "", 0, 1, 1.5, True, [], {}, [None], ["x"], [[]], {"a": 1}, [{}]])
-
-
-def number(random: Random, within: Any, key: Any) -> None:
-    infinite = float("inf")
-    huge = [2**63, 2**64, -(2**63) - 1, 10**400, 1e308, 2**53 + 1]
-    within[key] = random.choice([float("nan"), infinite, -infinite, -1, -5.5, -(10**9), 0, 1e-320, *huge])
-
-
-def negated(random: Random, within: Any, key: Any) -> None:
-    within[key] = -within[key] if isinstance(within[key], (int, float)) else -1
-
-
-def scaled(random: Random, within: Any, key: Any) -> None:
-    """Percentiles are unsorted then, and samples beyond their statistics."""
-    value = within[key]
-    within[key] = value * random.choice([0, 7, 1000]) if isinstance(value, (int, float)) else random.randrange(10**6)
-
-
-def worded(random: Random, within: Any, key: Any) -> None:
-    within[key] = _text(random)
-
-
-def renamed(random: Random, within: Any, key: Any) -> None:
-    if isinstance(within, dict):
-        within[random.choice([_text(random), f"{key}x", str(key).upper()])] = within.pop(key)
-    else:
-        within.reverse()
-
-
-def added(random: Random, within: Any, key: Any) -> None:
-    value = random.choice([1, None, _text(random), {"a": [1, {"b": 2}]}, [[1, 2], [3]]])
-    if isinstance(within, dict):
-        within[_text(random)] = value
-    else:
-        within.insert(key, value)
-
-
-def duplicated(random: Random, within: Any, key: Any) -> None:
-    if isinstance(within, list):
-        within += [json.loads(json.dumps(within[key]))] * random.choice([1, 3, 200])
-    elif isinstance(within[key], list):
-        within[key] = json.loads(json.dumps(within[key][:50])) * 2
-
-
-def nested(random: Random, within: Any, key: Any) -> None:
-    for _ in range(random.choice([3, 101, 600])):
-        within[key] = random.choice([[within[key]], {"a": within[key]}])
-
-
-CHANGES = (removed, replaced, number, negated, scaled, worded, renamed, added, duplicated, nested)
-
-
-def _text(random: Random) -> str:
-    others = [
+_ODD: list[Any] = [None, "x", "", 0, 1, 1.5, True, [], {}, [None], ["x"], [[]], {"a": 1}, [{}], {"a": [1, {"b": 2}]}]
+_NUMBERS = [float("nan"), float("inf"), -1, -5.5, -(10**9), 0, 1e-320, 2**63, -(2**63) - 1, 10**400, 1e308, 2**53 + 1]
+_TEXTS = [
+    *(
         _SCRIPT,
         _MARKUP,
         f"{_SCRIPT}{_MARKUP}",
@@ -156,9 +49,79 @@ def _text(random: Random) -> str:
         "[/]",
         "%s{0}",
         "'",
-        '"',
-    ]
-    return random.choice([*others, *hostile.NAMES])
+    ),
+    *hostile.NAMES,
+]
+_CHANGES = ("removed", "odd", "number", "scaled", "text", "renamed", "added", "repeated", "nested")
+
+
+def mutant(content: bytes, seed: int) -> tuple[bytes, str]:
+    """A JSON file with one to four random changes, or a part of it, and what was done."""
+    random = Random(seed)
+    data = json.loads(content)
+    done = []
+    for _ in range(random.randint(1, 4)):
+        places: dict[tuple[object, ...], list[tuple[Any, Any]]] = {}
+        _collect_places(data, (), places)
+        if not places:
+            break
+        # By the kind of place: each of the few keys at the top is as likely as one that every case has.
+        path = random.choice(list(places))
+        change = random.choice(_CHANGES)
+        done.append(f"{change} {'.'.join(map(str, path))}")
+        _change(random, change, *random.choice(places[path]))
+    if random.random() < 0.05 and isinstance(data, dict):
+        data["schema_version"] = random.choice([0, 3, 99, -1, 2.5, "2", None, [], True])
+        done.append("schema_version")
+    changed = json.dumps(data, ensure_ascii=random.random() < 0.5).encode(errors="surrogatepass")
+    if random.random() < 0.05:
+        changed = changed[: random.randrange(len(changed))]
+        done.append("truncated")
+    return changed, ", ".join(done)
+
+
+def _collect_places(
+    value: Any, path: tuple[object, ...], into: dict[tuple[object, ...], list[tuple[Any, Any]]]
+) -> None:
+    """Where values are, by their paths without numbers of items."""
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        is_plain = len(value) > _MANY_ITEMS and not isinstance(value[0], (dict, list))
+        items = enumerate(value[:_MANY_ITEMS] if is_plain else value)
+    for key, item in items:
+        inner = (*path, "*" if isinstance(value, list) else key)
+        into.setdefault(inner, []).append((value, key))
+        _collect_places(item, inner, into)
+
+
+def _change(random: Random, change: str, within: Any, key: Any) -> None:
+    value, text = within[key], random.choice(_TEXTS)
+    if change == "removed":
+        del within[key]
+    elif change == "odd":
+        within[key] = json.loads(json.dumps(random.choice(_ODD)))
+    elif change == "number":
+        within[key] = random.choice(_NUMBERS)
+    elif change == "scaled":  # percentiles are unsorted then, and samples beyond their statistics
+        within[key] = value * random.choice([-1, 0, 7, 1000]) if isinstance(value, (int, float)) else 10**6
+    elif change == "text":
+        within[key] = text
+    elif change == "nested":
+        for _ in range(random.choice([3, 101, 600])):
+            within[key] = random.choice([[within[key]], {"a": within[key]}])
+    elif isinstance(within, dict):
+        if change == "renamed":
+            within[random.choice([text, f"{key}x", str(key).upper()])] = within.pop(key)
+        elif change == "added":
+            within[text] = random.choice(_ODD)
+        elif isinstance(value, list):
+            within[key] = json.loads(json.dumps(value[:50])) * 2
+    elif change == "renamed":
+        within.reverse()
+    else:
+        within[key:key] = json.loads(json.dumps([value])) * random.choice([1, 3, 200])
 
 
 # Who reads it
@@ -181,16 +144,16 @@ class Reader:
     main: str = "ortbench.__main__:main"
 
 
-_HERE = "tests.mutants_of_results"
+_API = "tests.mutants_of_results:use_api"
 READERS = [
     Reader("compare", "compare good mutant --markdown c.md --json c.json", (2, 5)),
     Reader("compare-back", "compare mutant good --force --markdown d.md", (2, 5)),
     Reader("report", "report mutant --html report.html"),
     Reader("gate", "gate mutant --max-copy-share 20% --max-cpu-nodes 0 --junit g.xml --json g.json --action-json b.json", (2, 3, 4, 5)),
     Reader("gate-baseline", "gate good --baseline mutant --force --junit h.xml", (2, 3, 4, 5)),
-    Reader("api", "mutant", (2, 5), f"{_HERE}:use_api"),
+    Reader("api", "mutant", (2, 5), _API),
 ]  # fmt: skip
-BANDWIDTH = [Reader("bandwidth", "mutant/bandwidth.json", (2,), f"{_HERE}:use_bandwidth")]
+BANDWIDTH = [Reader("bandwidth", "mutant/bandwidth.json", (2,), _API)]
 SUITE = [
     Reader("merge", "suite merge mutant --out whole --junit m.xml --json m.json --action-json a.json", (1, 2, 3, 4, 5)),
     Reader("suite", "suite suite.toml --out mutant --junit s.xml --quiet", (1, 2, 3, 4, 5)),
@@ -206,47 +169,35 @@ warmup = 1
 
 
 def use_api() -> None:
-    """What the Python API does with a result that it reads."""
+    """What the Python API does with a result, or a bandwidth curve, that it reads."""
     import ortbench
-
-    try:
-        found = ortbench.read(sys.argv[1])
-        print(repr(found), found.frame(), found.markdown())
-        found.json()
-        with contextlib.suppress(ortbench.BadInput):  # a load without its file of samples
-            found.samples()
-    except ortbench.OrtbenchError as error:
-        _end(error)
-
-
-def use_bandwidth() -> None:
-    """What is done with a bandwidth file."""
-    import ortbench
+    from ortbench.core.safe_text import complain
     from ortbench.model.result_file import load
 
+    path = Path(sys.argv[1])
     try:
-        found = ortbench.Bandwidth.wrap(load(Path(sys.argv[1]), kind="bandwidth"))
-        print(repr(found), found.frame(), found.markdown())
-        found.json()
+        if path.name == "bandwidth.json":
+            found: Any = ortbench.Bandwidth.wrap(load(path, kind="bandwidth"))
+        else:
+            found = ortbench.read(path)
+            with contextlib.suppress(ortbench.BadInput):  # a load without its file of samples
+                found.samples()
+        print(repr(found), found.frame(), found.markdown(), found.json())
     except ortbench.OrtbenchError as error:
-        _end(error)
-
-
-def _end(error: Any) -> None:
-    from ortbench.core.safe_text import complain
-
-    complain(str(error))
-    sys.exit(error.exit_code)
+        complain(str(error))
+        sys.exit(error.exit_code)
 
 
 # What they make of it
 
+_READ = {".md", ".html", ".csv", ".xml", ".svg", ".json"}
+
 
 def findings(reader: Reader, place: Path) -> Iterator[str]:
     """Carry a reader out in a folder, and say what is wrong with how it ends, prints and writes."""
-    before = {path: path.stat().st_mtime_ns for path in place.rglob("*")}
+    before = {*place.rglob("*")}
     streams = [place / f"{reader.name}.{stream}" for stream in ("out", "err")]
-    code = _ended(reader, place, streams)
+    code = _run(reader, place, streams)
     out, err = (path.read_bytes().decode(errors="replace") for path in streams)
     if "Traceback (most recent call last)" in err:
         frames = re.findall(r'File "[^"]*?(ortbench/[^"]+)", line \d+, in (\w+)', err)
@@ -260,11 +211,8 @@ def findings(reader: Reader, place: Path) -> Iterator[str]:
     yield from _let_through(out, "stdout", ".txt")
     yield from _let_through(err, "stderr", ".txt")
     for path in place.rglob("*"):
-        if path not in before and path not in streams and path.suffix in _TEXTS:
+        if path not in before and path not in streams and path.suffix in _READ:
             yield from _let_through(path.read_text("utf-8", "replace"), path.name, path.suffix)
-
-
-_TEXTS = {".md", ".html", ".csv", ".xml", ".svg", ".json"}
 
 
 def _let_through(text: str, where: str, suffix: str) -> Iterator[str]:
@@ -282,7 +230,7 @@ def _let_through(text: str, where: str, suffix: str) -> Iterator[str]:
         yield f"markup in {where}"
 
 
-def _ended(reader: Reader, place: Path, streams: Sequence[Path]) -> int:
+def _run(reader: Reader, place: Path, streams: Sequence[Path]) -> int:
     """The exit code of a reader, negative for a signal."""
     pid = os.fork()
     if pid == 0:
@@ -299,20 +247,6 @@ def _carry_out(reader: Reader, place: Path) -> None:
     forks._call(reader.main)
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A file that is changed, in a folder as its readers find it, and those readers."""
-
-    file: Path
-    readers: Sequence[Reader]
-
-    @property
-    def folder(self) -> Path:
-        """The folder that stands for the file: a suite's is the one above those of its cases."""
-        is_case = self.readers is SUITE and (self.file.parent.parent / "suite.json").exists()
-        return self.file.parent.parent if is_case else self.file.parent
-
-
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
     """A folder for a while; that of `tempfile.TemporaryDirectory` would be removed by the first fork that ends."""
@@ -323,81 +257,46 @@ def _folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def tried(subject: Subject, seed: int) -> list[tuple[str, str, str]]:
-    """Have all readers read a mutant: reader, what is wrong, and how to have it again."""
-    content, done = mutant(subject.file.read_bytes(), seed)
-    found = []
-    with _folder() as place:
-        name = subject.file.relative_to(subject.folder)
-        for reader in subject.readers:
-            shutil.rmtree(place / "mutant", ignore_errors=True)
-            shutil.copytree(subject.folder, place / "mutant", ignore=_LEFT_OUT)
-            (place / "mutant" / name).write_bytes(content)
-            if not (place / "good").exists():
-                (place / "good").symlink_to(subject.folder)
-                (place / "suite.toml").write_text(_TOML)
-            found += [
-                (reader.name, wrong, f"{subject.file}, seed {seed}: {done[:300]}") for wrong in findings(reader, place)
-            ]
-    return found
-
-
 _LEFT_OUT = shutil.ignore_patterns("*.html", "*.png", "*.svg", "*.md", "*.csv")
 
 
-def subjects(files: Iterable[Path], suites: Path) -> list[Subject]:
-    """Results and bandwidth files, and the files of a suite that is carried out in a folder for that."""
-    found = [Subject(file.resolve(), BANDWIDTH if file.name == "bandwidth.json" else READERS) for file in files]
-    (suites / "suite.toml").write_text(_TOML)
-    out = [suites / "suite.out", suites / "suite.err"]
-    code = _ended(Reader("suite", "suite suite.toml --out done"), suites, out)
-    assert code == 0, out[1].read_text()
-    return found + [Subject(file, SUITE) for file in sorted((suites / "done").rglob("*.json"))]
-
-
-def _share(them: Sequence[Subject], seeds: range, into: Path, parent: int) -> None:
-    """Try a mutant for each seed, of one file after the other, and write a line each: what was found."""
-    with into.open("w") as file:
-        for seed in seeds:
-            if os.getppid() != parent:  # which was killed
-                return
-            print(json.dumps(tried(them[seed % len(them)], seed)), file=file, flush=True)
+def tried(file: Path, readers: Sequence[Reader], seed: int) -> list[tuple[str, str, str]]:
+    """Have all readers read a mutant: reader, what is wrong, and how to have it again."""
+    content, done = mutant(file.read_bytes(), seed)
+    # A suite's folder is the one above those of its cases.
+    above = readers is SUITE and (file.parent.parent / "suite.json").exists()
+    folder = file.parent.parent if above else file.parent
+    found = []
+    with _folder() as place:
+        (place / "good").symlink_to(folder)
+        (place / "suite.toml").write_text(_TOML)
+        for reader in readers:
+            shutil.rmtree(place / "mutant", ignore_errors=True)
+            shutil.copytree(folder, place / "mutant", ignore=_LEFT_OUT)
+            (place / "mutant" / file.relative_to(folder)).write_bytes(content)
+            how = f"{file}, seed {seed}: {done[:300]}"
+            found += [(reader.name, wrong, how) for wrong in findings(reader, place)]
+    return found
 
 
 def carried_out(files: Iterable[Path], seeds: range, jobs: int = 1) -> Iterator[list[tuple[str, str, str]]]:
-    """What was found with each mutant, in any order, by forks of this process, which are killed with it."""
+    """What was found with each mutant: of results and bandwidth curves, and of a suite that is carried out for that."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     forks._load()
-    with _folder() as folder, contextlib.ExitStack() as running:
-        them = subjects(files, folder)
-        parent, waiting = os.getpid(), {}
-        for job in range(jobs):
-            into = folder / f"{job}.jsonl"
-            into.touch()
-            if (pid := os.fork()) == 0:
-                code = 1
-                try:
-                    _share(them, seeds[job::jobs], into, parent)
-                    code = 0
-                except BaseException:
-                    traceback.print_exc()
-                os._exit(code)
-            waiting[pid] = running.enter_context(into.open())
-            running.callback(_killed, pid, waiting)
-        while waiting:
-            time.sleep(0.1)
-            for pid, lines in [*waiting.items()]:
-                ended, code = os.waitpid(pid, os.WNOHANG)
-                yield from map(json.loads, lines)
-                if ended:
-                    del waiting[pid]
-                    assert code == 0, f"a fork ended with {code}"
+    with _folder() as folder:
+        subjects = [(file.resolve(), BANDWIDTH if file.name == "bandwidth.json" else READERS) for file in files]
+        (folder / "suite.toml").write_text(_TOML)
+        streams = [folder / "suite.out", folder / "suite.err"]
+        code = _run(Reader("suite", "suite suite.toml --out done"), folder, streams)
+        assert code == 0, streams[1].read_text()
+        subjects += [(file, SUITE) for file in sorted((folder / "done").rglob("*.json"))]
+        work = [(*subjects[seed % len(subjects)], seed) for seed in seeds]
+        with multiprocessing.get_context("fork").Pool(jobs) as pool:
+            yield from pool.imap_unordered(_tried, work)
 
 
-def _killed(pid: int, waiting: Collection[int]) -> None:
-    if pid in waiting:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+def _tried(work: tuple[Path, Sequence[Reader], int]) -> list[tuple[str, str, str]]:
+    return tried(*work)
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -408,16 +307,12 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first one")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args(given)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     kinds: Counter[tuple[str, str]] = Counter()
     seeds = range(asked.seed, asked.seed + asked.count)
-    for number, found in enumerate(carried_out(asked.files, seeds, asked.jobs), 1):
-        for reader, wrong, how in found:
-            kinds[reader, wrong] += 1
-            if kinds[reader, wrong] == 1:
-                print(f"{reader}: {wrong}\n      {how!a}", flush=True)
-        if number % 50 == 0:
-            print(f"{number} of {asked.count} mutants, {kinds.total()} findings", file=sys.stderr, flush=True)
+    for reader, wrong, how in (it for found in carried_out(asked.files, seeds, asked.jobs) for it in found):
+        kinds[reader, wrong] += 1
+        if kinds[reader, wrong] == 1:
+            print(f"{reader}: {wrong}\n      {how!a}", flush=True)
     for (reader, wrong), times in kinds.most_common():
         print(f"{times:5} {reader}: {wrong}")
     print(f"{kinds.total()} findings in {asked.count} mutants")
