@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -12,8 +11,7 @@ import pytest
 
 from ortbench.core import output
 from ortbench.measure.process import Client, WorkerLost
-from tests.conftest import MODELS, ONCE, SCREEN, command, ortbench
-from tests.jobs.test_interrupted import interrupted
+from tests.conftest import MODELS, ONCE, SCREEN, ortbench
 from tests.refdevice import Config
 from tests.small_disk import small_disk
 
@@ -63,24 +61,20 @@ def test_what_counts_as_a_warning(line: str, first: str | None) -> None:
     assert output.warning(where_shown=True) == (None if first is None else f"1 warning printed: {first}")
 
 
-# Where it goes
-
-
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("name", "line"),
+    ("words", "whose"),
     [
-        ("run", ()),
-        ("run", ("--intra-op-threads", "1,2")),
-        ("start", ("--iterations", 2)),
-        ("gate", ("--max-cpu-nodes", 9, "--duration", "0.1")),
+        (("run", "--mode", "cpu-tensors", *ONCE, "--intra-op-threads", "1,2"), "intra-op-threads=1"),
+        (("gate", "--mode", "cpu-tensors", "--max-cpu-nodes", 9, "--duration", "0.1"), "candidate"),
     ],
 )
-def test_a_file_has_it_and_the_screen_a_line(name: str, line: tuple[object, ...], unused: Path, tmp_path: Path) -> None:
+def test_a_file_has_it_and_the_screen_a_line(
+    words: tuple[object, ...], whose: str, unused: Path, tmp_path: Path
+) -> None:
+    name, *more = words
     model = ("--model", unused) if name == "gate" else (unused,)
-    short = ONCE if name in ("run", "loop") else ()
-    mode = () if name in ("loop", "start") else ("--mode", "cpu-tensors")
-    ran = ortbench(name, *model, "--ep", "cpu", *mode, *short, *line, "--out", tmp_path, **{SCREEN: ""})
+    ran = ortbench(name, *model, "--ep", "cpu", *more, "--out", tmp_path, **{SCREEN: ""})
     assert (ran.code, ran.error_line) == (0, FIRST)
     assert len(ran.err.rstrip()) <= 80
     (path,) = kept(tmp_path)
@@ -88,17 +82,19 @@ def test_a_file_has_it_and_the_screen_a_line(name: str, line: tuple[object, ...]
     text = (tmp_path / path).read_text()
     assert "] Removing initializer 'unused'. It is not used by any node" in text
     assert "\x1b" not in text
-    processes = [it for it in text.splitlines() if it.startswith("# process ")]
-    whose = "intra-op-threads=1" if "1,2" in line else "candidate" if name == "gate" else "cpu"
-    assert processes[0].endswith(f": {whose}")
+    assert next(it for it in text.splitlines() if it.startswith("# process ")).endswith(f": {whose}")
 
 
 @pytest.mark.process
-def test_what_saves_no_result_says_it_and_nobody_is_told_who_asked_for_quiet(unused: Path, tmp_path: Path) -> None:
+def test_what_saves_no_result_says_it_and_quiet_commands_do_not(unused: Path, tmp_path: Path) -> None:
     ran = ortbench("inspect", unused, "--ep", "cpu", cwd=tmp_path)
     assert ran.error_line == "2 warnings printed: Removing initializer 'spare'. It is not used by a…"
     ran = ortbench("run", unused, *CPU, "--out", tmp_path, "-q")
     assert (ran.code, ran.err, len(kept(tmp_path))) == (0, "", 1)
+    (tmp_path / "bad.onnx").write_text("no model")
+    for model, code in ((TINY, 0), ("bad.onnx", 2)):
+        ran = ortbench("run", model, *CPU, "--out", tmp_path / "nothing", cwd=tmp_path)
+        assert (ran.code, kept(tmp_path / "nothing")) == (code, [])
 
 
 @pytest.mark.process
@@ -112,9 +108,6 @@ def test_a_case_has_its_own_and_the_suite_one_line(unused: Path, tmp_path: Path)
     assert kept(tmp_path / "out") == ["unused--cpu/stderr.txt"]
 
 
-# Failures
-
-
 @pytest.mark.process
 def test_all_that_a_lost_worker_printed_is_kept(library: Path, unused: Path, tmp_path: Path) -> None:
     knobs = Config(fault="abort", fault_at="run", fault_when="1").environ()
@@ -124,14 +117,6 @@ def test_all_that_a_lost_worker_printed_is_kept(library: Path, unused: Path, tmp
     lost, warning = ran.err.splitlines()
     assert "the worker was ended by SIGABRT" in lost
     assert warning.startswith(f"ortbench: 2 warnings in out/{path}: Removing init")
-
-
-@pytest.mark.wide
-@pytest.mark.process
-def test_ctrl_c_keeps_it(unused: Path, tmp_path: Path) -> None:
-    line = command("run", unused, "--ep", "cpu", "--duration", 3600, "--warmup", 1, "--out", tmp_path)
-    ran = interrupted(line, lambda: [*tmp_path.glob("*/result.json")])
-    assert (ran.code, len(kept(tmp_path))) == (130, 1)
 
 
 @pytest.mark.process
@@ -144,67 +129,28 @@ def test_a_full_disk_costs_the_file(unused: Path, tmp_path: Path) -> None:
     assert "cpu-tensors" in ran.out
 
 
-# Too much
-
-CHATTY = (
-    "yes 'a line of a driver that prints and prints' | head -c {size} >&2; echo >&2; echo 'the last one' >&2; {then}"
-)
-
-
-@pytest.fixture
-def chatty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Client]:
-    """Makes a client whose worker is a shell script that prints so many bytes, and then does something."""
-    program = tmp_path / "worker"
-    monkeypatch.setattr(sys, "executable", str(program))
-
-    def client(size: int, then: str) -> Client:
-        program.write_text(f"#!/bin/sh\n{CHATTY.format(size=size, then=then)}\n")
-        program.chmod(0o755)
-        return Client(timeout_s=300)
-
-    return client
-
-
-@pytest.mark.process
-@pytest.mark.skipif(os.name == "nt", reason="the worker is a shell script")
-def test_the_file_is_cut_and_says_so_and_the_last_words_are_those(
-    chatty: Callable[..., Client], tmp_path: Path
-) -> None:
-    output.begin()
-    output.keep_in(tmp_path)
-    for _ in range(2):
-        with (
-            chatty(output.LARGEST * 2 // 3, "exit 3") as client,
-            pytest.raises(WorkerLost, match="words: the last one"),
-        ):
-            client.ask("devices")
-    content = (tmp_path / output.FILE_NAME).read_bytes()
-    assert len(content) < output.LARGEST + 100
-    assert content.endswith(b"# cut: more than 10 MB were printed\n")
+CHATTY = """#!/bin/sh
+yes 'a line of a driver that prints and prints' | head -c SIZE >&2; echo >&2
+read line; echo '{"ok": 1}'; read line; echo why it ended >&2; exit 3
+"""
 
 
 @pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="the worker is a shell script")
 def test_what_a_process_prints_is_cut_while_it_runs_and_what_comes_after_is_read(
-    chatty: Callable[..., Client],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = "read line; echo '{\"ok\": 1}'; read line; echo why it ended >&2; exit 3"
-    with chatty(output.LARGEST + 4_000_000, answer) as client:
+    program = tmp_path / "worker"
+    program.write_text(CHATTY.replace("SIZE", str(output.LARGEST + 4_000_000)))
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    output.begin()
+    output.keep_in(tmp_path)
+    with Client(timeout_s=300) as client:
         assert client.ask("devices") == 1
         with pytest.raises(WorkerLost, match="words: why it ended"):
             client.ask("devices")
         assert os.fstat(client._worker.stderr.fileno()).st_size < output.LARGEST + 1_100_000
-
-
-@pytest.mark.process
-def test_nothing_printed_is_no_file(tmp_path: Path) -> None:
-    ran = ortbench("run", TINY, *CPU, "--out", tmp_path)
-    assert (ran.code, ran.err, kept(tmp_path)) == (0, "", [])
-
-
-@pytest.mark.process
-def test_a_user_s_mistake_leaves_nothing(tmp_path: Path) -> None:
-    (tmp_path / "bad.onnx").write_text("no model")
-    ran = ortbench("run", "bad.onnx", *CPU, "--out", tmp_path / "out", cwd=tmp_path)
-    assert (ran.code, kept(tmp_path)) == (2, [])
-    assert "is not a model" in ran.error_line
+    content = (tmp_path / output.FILE_NAME).read_bytes()
+    assert len(content) < output.LARGEST + 100
+    assert content.endswith(b"# cut: more than 10 MB were printed\n")
