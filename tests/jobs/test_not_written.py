@@ -19,7 +19,6 @@ pytestmark = pytest.mark.process
 TINY = MODELS / "tiny.onnx"
 FULL = "No space left on device"
 RESULT = ROOT / "reports" / "copy_bound-refdevice"
-SHORT = ("--iterations", 2, "--warmup", 1)
 A_LOT = 64 * PAGE  # samples that no small disk holds
 
 
@@ -48,65 +47,40 @@ EXPORTS = {
 }
 
 
+TABLES = {"result.json", "table.md", "table.csv"}
+
+
 def exports(place: Path, *names: str) -> list[object]:
     return [word for name in names for word in (EXPORTS[name], place / name)]
 
 
-def test_a_run_with_nothing_left(disk: SmallDisk) -> None:
-    ran = disk.run(0, "run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place, *exports(disk.place, *EXPORTS))
-    assert "device-resident" in ran.out
-    assert not_written(ran) == {"result.json", "table.md", "table.csv", *EXPORTS}
-    assert disk.files() == set()
-
-
 def test_a_run_writes_what_there_is_room_for(disk: SmallDisk) -> None:
-    # In this order: result (5 or 6 pages), Markdown (1 or 2), CSV and JUnit (1 each), and more than the rest is the page.
+    line = ("run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place)
+    # Nothing, or, in this order: result (5 or 6 pages), Markdown (1 or 2), CSV and JUnit (1 each); more than the rest is the page.
+    for room, names, left in ((0, [*EXPORTS], set()), (12 * PAGE, ["j.xml", "p.html"], {*TABLES, "j.xml"})):
+        ran = disk.run(room, *line, *exports(disk.place, *names))
+        assert "device-resident" in ran.out
+        assert not_written(ran) == {*TABLES, *names} - left
+        assert disk.files() == left
+
+
+def test_a_live_gate(disk: SmallDisk) -> None:
     ran = disk.run(
-        12 * PAGE, "run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place, *exports(disk.place, "j.xml", "p.html")
-    )
-    assert "device-resident" in ran.out
-    assert not_written(ran) == {"p.html"}
-    assert disk.files() == {"result.json", "table.md", "table.csv", "j.xml"}
-
-
-def test_what_is_kept_during_a_run_does_not_end_it(disk: SmallDisk) -> None:
-    # When a state of the result has been kept, something else takes all of the disk but room for two small files.
-    ran = disk.run(
-        64 * A_LOT, "run", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--iterations", 9000, "--warmup", 1, "--out", disk.place,
-        meanwhile=f"cat /dev/zero >> $0/filler; truncate -s -{2 * PAGE} $0/filler",
-    )  # fmt: skip
-    assert "Saved in" in ran.out
-    assert "result.json (an earlier state of it is there)" in ran.err
-    assert not_written(ran) == {"result.json"}
-    assert disk.files() == {"result.json", "table.md", "table.csv"}
-
-
-@pytest.mark.parametrize(("room", "kept"), [(0, set()), (PAGE, {"table.md"})])
-def test_a_live_gate(room: int, kept: set[str], disk: SmallDisk) -> None:
-    ran = disk.run(
-        room, "gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--max-cpu-nodes", 99, "--duration", 0.2, "--warmup", 1,
+        PAGE, "gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--max-cpu-nodes", 99, "--duration", 0.2, "--warmup", 1,
         "--out", disk.place, *exports(disk.place, "r.json", "j.xml"),
     )  # fmt: skip
     assert "passed" in ran.out
-    assert (
-        not_written(ran) == {"result.json", "table.md", "table.csv", "gate.json", "gate.md", "r.json", "j.xml"} - kept
-    )
-    assert disk.files() == kept
-
-
-def a_suite(folder: Path) -> Path:
-    file = folder / "bench.toml"
-    file.write_text(
-        f'[defaults]\nep = "cpu"\nmode = "cpu-tensors"\niterations = 2\nwarmup = 1\n[[bench]]\nmodel = "{TINY}"\n'
-    )
-    return file
+    assert not_written(ran) == {"result.json", "table.csv", "gate.json", "gate.md", "r.json", "j.xml"}
+    assert disk.files() == {"table.md"}
 
 
 def test_a_suite_and_what_it_did_is_not_done(disk: SmallDisk, tmp_path: Path) -> None:
-    words = "suite", a_suite(tmp_path), "--out", disk.place / "s", *exports(disk.place, "r.json", "j.xml", "a.json")
+    file = tmp_path / "bench.toml"
+    file.write_text(f'[[bench]]\nep = "cpu"\nmode = "cpu-tensors"\niterations = 2\nmodel = "{TINY}"\n')
+    words = "suite", file, "--out", disk.place / "s", *exports(disk.place, "r.json", "j.xml", "a.json")
     ran = disk.run(PAGE, *words, "--quiet")
     assert not_written(ran) == {
-        *("result.json", "table.md", "table.csv", "case.json"), "summary.md", "summary.csv", "r.json", "j.xml", "a.json"
+        *TABLES, "case.json", "summary.md", "summary.csv", "r.json", "j.xml", "a.json"
     }  # fmt: skip
     assert disk.files() == {"suite.json"}
     ran = disk.run(PAGE, *words)
@@ -126,42 +100,36 @@ def test_the_job_summary_is_whole_or_as_it_was(disk: SmallDisk) -> None:
         assert (disk.kept / "summary.md").read_text() == "before\n"
 
 
-PRINTED: dict[str, tuple[object, ...]] = {
-    "page": ("report", RESULT, "--html", "-"),
-    "table": ("compare", RESULT, RESULT),
-    "completion": (),
-}
+PAGE_OF_A_RESULT = ("report", RESULT, "--html", "-")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("what", PRINTED)
-def test_standard_output_is_whole_or_one_line_says_that_it_is_not(what: str, unbuffered: str, disk: SmallDisk) -> None:
-    environment = {"PYTHONUNBUFFERED": unbuffered}
-    if what == "completion":
-        environment |= {"_ORTBENCH_COMPLETE": "complete_bash", "COMP_WORDS": "ortbench --", "COMP_CWORD": "1"}
-    whole = ortbench(*PRINTED[what], **environment)
-    assert (whole.code, whole.err) == (0, "")
-    size = len(whole.out.encode())
-    # A disk takes whole pages, a limit any number of bytes: what is written last is written in part.
-    small = f'mount -t tmpfs -o size={PAGE} none "$0" && "$@" > "$0/out"'
+def test_standard_output_is_whole_or_one_line_says_that_it_is_not(unbuffered: str, disk: SmallDisk) -> None:
     spaces = "-m" if os.geteuid() == 0 else "-Urm"
-    of_limit = ("sh", "-c", f'prlimit --fsize={size // 2} "$@" > "$0"', str(disk.place.parent / "out"))
-    of_disk = ("unshare", spaces, "sh", "-c", small, str(disk.place))
-    for prefix in [of_limit, of_disk][: 1 + (size > PAGE)]:
-        ran = ortbench(*PRINTED[what], prefix=prefix, **environment)
-        reason = FULL if prefix[0] == "unshare" else "File too large"
+    of_disk = (
+        "unshare",
+        spaces,
+        "sh",
+        "-c",
+        f'mount -t tmpfs -o size={PAGE} none "$0" && "$@" > "$0/out"',
+        str(disk.place),
+    )
+    # A disk takes whole pages, a limit any number of bytes: what is written last is written in part.
+    of_limit = ("sh", "-c", 'prlimit --fsize=999 "$@" > "$0"', str(disk.place.parent / "out"))
+    for line, prefix, reason in (
+        (PAGE_OF_A_RESULT, of_disk, FULL),
+        (("compare", RESULT, RESULT), of_limit, "File too large"),
+    ):
+        ran = ortbench(*line, prefix=prefix, PYTHONUNBUFFERED=unbuffered)
         assert (ran.code, ran.error_line) == (1, f"standard output was not written: {reason}")
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_pipe_that_does_not_block_and_is_full_for_a_while(unbuffered: str) -> None:
+def test_a_pipe_that_does_not_block_and_is_full_for_a_while() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     size = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PAGE)
     os.write(writing, bytes(size))
-    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    line = command(*PRINTED["page"])
-    with subprocess.Popen(line, stdout=writing, stderr=subprocess.PIPE, env=environment) as process:
+    with subprocess.Popen(command(*PAGE_OF_A_RESULT), stdout=writing, stderr=subprocess.PIPE) as process:
         os.close(writing)
         time.sleep(1)  # most of its start; whatever it has written by then, it cannot have written all
         assert process.poll() is None
@@ -169,10 +137,10 @@ def test_a_pipe_that_does_not_block_and_is_full_for_a_while(unbuffered: str) -> 
             printed = pipe.read()
         assert process.stderr is not None
         assert (process.stderr.read(), process.wait()) == (b"", 0)
-    assert printed[size:].decode() == ortbench(*PRINTED["page"]).out
+    assert printed[size:].decode() == ortbench(*PAGE_OF_A_RESULT).out
 
 
-@pytest.mark.parametrize("line", [("--version",), ("run", "--help"), ("run", TINY, "--ep", "cpu", *ONCE)])
+@pytest.mark.parametrize("line", [("--version",), ("run", TINY, "--ep", "cpu", *ONCE)])
 def test_a_closed_standard_output(line: tuple[object, ...], tmp_path: Path) -> None:
     more = ("--out", tmp_path) if TINY in line else ()
     ran = ortbench(*line, *more, prefix=("sh", "-c", '"$@" >&-', "sh"))
@@ -180,38 +148,26 @@ def test_a_closed_standard_output(line: tuple[object, ...], tmp_path: Path) -> N
     assert len(list(tmp_path.glob("*/table.md"))) == bool(more)
 
 
-@pytest.mark.parametrize(
-    ("meanwhile", "why", "left"),
-    [
-        ("mount -o remount,bind,ro $0", "Read-only file system", {"result.json"}),
-        ("rm -r $0/tiny*", "No such file or directory", set()),
-    ],
-)
-def test_a_folder_that_becomes_read_only_or_is_removed(
-    meanwhile: str, why: str, left: set[str], disk: SmallDisk
-) -> None:
-    line = ("run", TINY, "--ep", "cpu", "--iterations", 9, "--warmup", 1, "--out", disk.place)
-    ran = disk.run(64 * A_LOT, *line, meanwhile=meanwhile)
-    assert "device-resident" in ran.out
-    assert ("result.json (an earlier state of it is there)" in ran.err) == bool(left)
-    assert not_written(ran, why) == {"result.json", "table.md", "table.csv"}
-    assert disk.files() == left
+def test_a_folder_that_becomes_read_only_is_removed_or_is_full(disk: SmallDisk) -> None:
+    line = ("run", TINY, "--ep", "cpu", "--warmup", 1, "--out", disk.place)
+    # The disk is filled up but for two small files when a state of a large result has been kept.
+    fills = f"cat /dev/zero >> $0/filler; truncate -s -{2 * PAGE} $0/filler"
+    for words, meanwhile, why, left in (
+        (("--mode", "cpu-tensors", "--iterations", 9000), fills, FULL, TABLES),
+        (("--iterations", 9), "mount -o remount,bind,ro $0", "Read-only file system", {"result.json"}),
+        (("--iterations", 9), "rm -r $0/tiny*", "No such file or directory", set()),
+    ):
+        ran = disk.run(64 * A_LOT, *line, *words, meanwhile=meanwhile)
+        assert "cpu-tensors" in ran.out
+        assert ("result.json (an earlier state of it is there)" in ran.err) == bool(left)
+        assert not_written(ran, why) == ({"result.json"} if why == FULL else TABLES)
+        assert disk.files() == left
 
 
 def test_a_file_too_large_for_the_user(tmp_path: Path) -> None:
     if shutil.which("prlimit") is None:
         pytest.skip("no prlimit to set a limit with")
-    line = (
-        "run",
-        TINY,
-        "--ep",
-        "cpu",
-        "--mode",
-        "cpu-tensors",
-        *ONCE,
-        "--out",
-        tmp_path,
-    )  # one mode: a table of half a page
+    line = ("run", TINY, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--out", tmp_path)
     ran = ortbench(*line, prefix=("prlimit", f"--fsize={PAGE}"))
     assert not_written(ran, "File too large") == {"result.json"}
     assert {path.name for path in tmp_path.glob("*/[!.]*")} == {"table.md", "table.csv"}

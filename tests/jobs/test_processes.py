@@ -20,9 +20,7 @@ SHORT = ("--ep", "cpu", "--mode", "cpu-tensors", "--mode", "device-tensors", "--
 
 
 def test_a_run_is_measured_in_several_processes(tmp_path: Path) -> None:
-    ran = ortbench(
-        "run", TINY, *SHORT, "--iterations", 10, "--processes", 3, "--out", tmp_path, "--json", tmp_path / "a.json"
-    )
+    ran = ortbench("run", TINY, *SHORT, "--iterations", 10, "--processes", 3, "--out", tmp_path)
     assert (ran.code, ran.err) == (0, "")
     assert "in 3 processes: iterations done (10 per mode)" in ran.out
     (file,) = tmp_path.glob("*/result.json")

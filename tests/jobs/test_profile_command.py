@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from ortbench.features.profile import measure as measure_nsys
-from ortbench.model.modes import COSTS
 from tests import nvtx
 from tests.conftest import MODELS, Ran, ortbench
 from tests.refdevice import Config
@@ -58,51 +57,33 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
     knobs = Config(trace=tmp_path / "trace", compute_us=500, upload_gbps=1, download_gbps=1).environ()
     line = (relu_model(tmp_path / "relu.onnx", BYTES), "--ep-library", real_library)
     ran, found, folder = profile(*line, out=tmp_path / "out", **knobs, **nsys.environ)
-    assert "profiling under Nsight Systems 2099.1.1.7 …" in ran.err
-
     version, started, stats = nsys.lines()
     assert version == ["--version"]
-    assert started[: 1 + len(measure_nsys.RECORD)] == ["profile", *measure_nsys.RECORD]
-    assert started[1 + len(measure_nsys.RECORD)] == f"--output={folder / 'report'}"
-    command = started[2 + len(measure_nsys.RECORD) :]
-    assert command[:3] == [sys.executable, "-m", "ortbench.features.profile.job"]
-    assert stats[0] == "stats"
-    assert stats[-1] == str(folder / "report.nsys-rep")
-
-    # The capture holds the blocks, without the warm-up before them: every sample has its range, in order of the modes.
-    ranges = found["nsight"]["ranges"]
-    samples = {
-        f"{case['mode']}/{phase}": values
-        for case in found["session"]["cases"]
-        for phase, values in case["samples"].items()
-        if phase not in COSTS
+    record = len(measure_nsys.RECORD)
+    assert started[: record + 2] == ["profile", *measure_nsys.RECORD, f"--output={folder / 'report'}"]
+    assert started[record + 2 : record + 5] == [sys.executable, "-m", "ortbench.features.profile.job"]
+    assert (stats[0], stats[-1]) == ("stats", str(folder / "report.nsys-rep"))
+    # The capture holds the blocks, without the warm-up before them: every sample has its range, in order of the modes. What the
+    # device did is with the phase in which it was asked for.
+    ranges, both = found["nsight"]["ranges"], {"Host-to-Device", "Device-to-Host"}
+    expected = {
+        "cpu-tensors/latency": (both, 3),
+        "device-tensors/h2d": ({"Host-to-Device"}, 0),
+        "device-tensors/inference": (set(), 3),
+        "device-tensors/d2h": ({"Device-to-Host"}, 0),
+        "device-tensors/latency": (both, 3),
+        "device-resident/latency": (set(), 3),
+        "host-accessible/latency": (set(), 3),
     }
-    assert list(ranges) == list(samples) == [
-        "cpu-tensors/latency", "device-tensors/h2d", "device-tensors/inference", "device-tensors/d2h", "device-tensors/latency", "device-resident/latency",
-        "host-accessible/latency",
-    ]  # fmt: skip
-    assert {name: len(it["durations_ns"]) for name, it in ranges.items()} == dict.fromkeys(samples, 3)
-
-    # What the device did, by its own trace, is with the phase in which it was asked for. Each block begins with one run
-    # that is not recorded, and so has no range.
-    for name, copies, kernels in (
-        ("cpu-tensors/latency", {"Host-to-Device", "Device-to-Host"}, 3),
-        ("device-tensors/h2d", {"Host-to-Device"}, 0),
-        ("device-tensors/inference", set(), 3),
-        ("device-tensors/d2h", {"Device-to-Host"}, 0),
-        ("device-tensors/latency", {"Host-to-Device", "Device-to-Host"}, 3),
-        ("device-resident/latency", set(), 3),
-        ("host-accessible/latency", set(), 3),
-    ):
+    assert list(ranges) == list(expected)
+    for name, (copies, kernels) in expected.items():
         it = ranges[name]
+        assert (len(it["durations_ns"]), it["kernels"]) == (3, kernels)
         # A sync may be reading back a word of four bytes.
         moved = {(copy["kind"], copy["count"], copy["size"]) for copy in it["copies"] if copy["size"] != 3 * 4}
         assert moved == {(kind, 3, 3 * BYTES) for kind in copies}, name
-        assert it["kernels"] == kernels
     assert found["nsight"]["gpu"] == "A GPU"
-    assert "of an inference with cpu-tensors, by the GPU's clock: Host-to-Device" in ran.out
     assert "1.05 MB in 1 copy, pageable memory" in ran.out
-    assert (folder / "table.md").exists()
     assert sorted(path.name for path in folder.iterdir() if path.suffix == ".csv") == ["report_nvtx_sum.csv"]
     assert not (folder / "session").exists()
 
@@ -111,16 +92,10 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
 def test_a_chain_has_a_range_for_each_stage_and_for_the_whole(recorder: Path, tmp_path: Path) -> None:
     nsys = Nsys(tmp_path, recorder)
     line = (MODELS / "text_to_image.toml", "--mode", "cpu-tensors", "--mode", "device-resident")
-    ran, found, folder = profile(*line, out=tmp_path / "out", **nsys.environ)
-    names = [
-        f"{mode}/{part}"
-        for mode in ("cpu-tensors", "device-resident")
-        for part in ("chain", "text", "denoise", "image")
-    ]
+    ran, found, _ = profile(*line, out=tmp_path / "out", **nsys.environ)
+    parts = ("chain", "text", "denoise", "image")
     counts = {name: len(it["durations_ns"]) for name, it in found["nsight"]["ranges"].items()}
-    assert counts == dict.fromkeys(names, 3)
-    rows = [line.split("|")[1].strip() for line in (folder / "table.md").read_text().splitlines() if line[:1] == "|"]
-    assert [name for name in rows if "/" in name] == names
+    assert counts == {f"{mode}/{part}": 3 for mode in ("cpu-tensors", "device-resident") for part in parts}
     assert "has not as many ranges" not in ran.out
 
 
@@ -131,22 +106,15 @@ def test_without_nsys_the_session_runs_and_says_where_to_get_it(tmp_path: Path) 
     ran, found, folder = profile(*TINY, "--json", tmp_path / "copy", out=tmp_path / "out", PATH="/nowhere")
     assert json.loads((tmp_path / "copy").read_text()) == found
     assert found["nsight"] is None
-    where = "nsys is not on the PATH, so nothing was recorded: Nsight Systems is at https://developer.nvidia.com"
-    assert where in ran.out
-    assert "device-resident/latency" in ran.out
+    assert "nsys is not on the PATH, so nothing was recorded: Nsight Systems is at https://developer" in ran.out
     assert [case["mode"] for case in found["session"]["cases"] if case["samples"]] == [
         "cpu-tensors", "device-tensors", "device-resident", "host-accessible",
     ]  # fmt: skip
     compared = ortbench("compare", folder / "profile.json", folder / "profile.json")
     assert compared.code == 2
     assert "is a profiled session: its times are for a timeline, not for comparisons" in compared.error_line
-    ran, found, _ = profile(*TINY, "--json", "-", out=tmp_path / "printed", PATH="/nowhere")
-    assert json.loads(ran.out) == found
-
-
-def test_attach_only_starts_nothing_and_says_how_to(tmp_path: Path) -> None:
     nsys = Nsys(tmp_path, None)
-    ran, _, _ = profile(*TINY, "--attach-only", out=tmp_path / "out", **nsys.environ)
+    ran, _, _ = profile(*TINY, "--attach-only", out=tmp_path / "attached", **nsys.environ)
     assert not nsys.log.exists()
     assert "no profiler is attached; start it as: nsys profile --trace=cuda,nvtx" in ran.out
 
@@ -159,29 +127,17 @@ def test_attach_only_under_a_listener_needs_no_advice(tool: dict[str, str], reco
     assert "profiler" not in ran.out
     record = nvtx.Record.read(tmp_path / "record", "ortbench")
     assert [(it["event"], it.get("message")) for it in record.others] == [("start", "capture"), ("end", None)]
-    assert [it.name for it in record.ranges] == [
-        "cpu-tensors",
-        *["device-tensors"] * 4,
-        "device-resident",
-        "host-accessible",
-    ]
+    modes = ["cpu-tensors", *["device-tensors"] * 4, "device-resident", "host-accessible"]
+    assert [it.name for it in record.ranges] == modes
 
 
-@pytest.mark.parametrize(
-    ("listens", "broken", "said"),
-    [
-        (False, "", "takes no ranges from the nvtx package, so nothing was recorded"),
-        (True, "stats", "could not be read"),
-    ],
-)
-def test_a_session_outlives_a_recording_that_is_none(
-    listens: bool, broken: str, said: str, recorder: Path, tmp_path: Path
-) -> None:
-    nsys = Nsys(tmp_path, recorder if listens else None)
-    ran, found, _ = profile(*TINY, out=tmp_path / "out", NSYS_BREAK=broken, **nsys.environ)
-    assert found["nsight"] is None
-    assert said in ran.out
-    assert "cpu-tensors/latency" in ran.out
+def test_a_session_outlives_a_recording_that_is_none(recorder: Path, tmp_path: Path) -> None:
+    nsys = Nsys(tmp_path, recorder)
+    for broken, said in (("", "takes no ranges from the nvtx package, so nothing"), ("stats", "could not be read")):
+        given = {**nsys.environ, "NSYS_RECORDER": str(recorder) if broken else ""}
+        ran, found, _ = profile(*TINY, out=tmp_path / f"out{broken}", NSYS_BREAK=broken, **given)
+        assert found["nsight"] is None
+        assert said in ran.out
 
 
 @pytest.mark.parametrize("has_importer", [True, False])
@@ -212,5 +168,4 @@ def test_what_went_wrong_under_nsys_is_said_in_one_line(recorder: Path, tmp_path
     assert ran.err.splitlines()[-1].startswith("ortbench: nsys ended with exit code 1: the stand-in was told to break")
     ran = ortbench("profile", *TINY, "--dim", "nothing=3", "--out", tmp_path / "b", **nsys.environ)
     said = "ortbench: --dim nothing: the model has no symbolic dimension; "
-    said += "onnx.tools.update_model_dims.update_inputs_outputs_dims makes a copy of the model with free dimensions"
-    assert (ran.code, ran.err.splitlines()[-1]) == (2, said)
+    assert (ran.code, ran.err.splitlines()[-1][: len(said)]) == (2, said)
