@@ -26,31 +26,22 @@ def results(out: Path) -> dict[str, dict[str, Any]]:
 
 def test_a_load_of_several_sides_and_one_key_given_twice(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 4000)
-    ran = ortbench(
-        "load", model, "--ep-library", library, "--ep-option", "compute_us=1000", "--ep-option", "compute_us=3000", "--mode",
-        "device-resident", "--concurrency", 1, "--duration", 0.3, "--out", tmp_path / "out", "--html", tmp_path / "it.html",
-        "--bmf", tmp_path / "bmf.json", COLUMNS="120",
-    )  # fmt: skip
+    options = ("--ep-option", "compute_us=1000", "--ep-option", "compute_us=3000", "--mode", "device-resident")
+    line = ("load", model, "--ep-library", library, *options, "--concurrency", 1, "--duration", 0.3)
+    ran = ortbench(*line, "--out", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "")
     found = results(tmp_path / "out")
-    assert {name: it["target"]["ep_options"]["compute_us"] for name, it in found.items()} == {
-        "compute_us-1000": "1000",
-        "compute_us-3000": "3000",
-    }
+    assert list(found) == ["compute_us-1000", "compute_us-3000"]
     for name, it in found.items():
         (case,) = [case for case in it["cases"] if case["point"]]  # besides one client alone
         wanted = 1000 * int(name.removeprefix("compute_us-"))
+        assert it["target"]["ep_options"]["compute_us"] == str(wanted // 1000)
         assert (case["status"], case["point"]) == ("ok", {"concurrency": 1})
         assert wanted <= case["metrics"]["latency"]["median"] <= wanted + 20_000  # and the host's calls
-    lines = [line for line in ran.out.splitlines() if " throughput " in line]
-    assert re.search(r"concurrency=1 .* 2\.9[0-9]", lines[0]), lines
-    assert "compute_us=3000" in (tmp_path / "it.html").read_text()
-    assert len(json.loads((tmp_path / "bmf.json").read_text())) >= 2
+    assert re.search(r"concurrency=1 .* throughput .* 2\.9[0-9]", ran.out)
     ran = ortbench("load", model, "--ep", "cpu", "--intra-op-threads", "1,2", "--rate", "auto", "--slo", "p99=1s")
-    assert (ran.code, ran.error_line) == (
-        2,
-        "--rate auto: configurations are compared at the same rates: give the rates",
-    )
+    said = "--rate auto: configurations are compared at the same rates: give the rates"
+    assert (ran.code, ran.error_line) == (2, said)
 
 
 def test_sides_with_the_same_inputs_must_give_the_same_outputs(tmp_path: Path) -> None:
@@ -60,20 +51,6 @@ def test_sides_with_the_same_inputs_must_give_the_same_outputs(tmp_path: Path) -
     onnx.save(onnx.parser.parse_model(text), model)
     arguments = ("run", model, *CPU, *ONCE, "--out", tmp_path / "out")
     ran = ortbench(*arguments, "--intra-op-threads", "1,2", "--dim", "N=4")
-    assert (
-        "intra-op-threads=2: cpu-tensors failed: the outputs of intra-op-threads=2 are not those of intra-op-threads=1"
-        in ran.err
-    )
+    assert "cpu-tensors failed: the outputs of intra-op-threads=2 are not those of intra-op-threads=1" in ran.err
     ran = ortbench(*arguments, "--dim", "N=4,8", "--intra-op-threads", "1")
     assert "are not those of" not in ran.err
-
-
-def test_a_side_that_does_not_open_leaves_the_others(tmp_path: Path) -> None:
-    """The shape fits the model, and a Reshape in it takes no other."""
-    model = tmp_path / "model.onnx"
-    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[N] x) => (float[a, b] y)
-              <int64[2] s = {2, 2}> { y = Reshape(x, s) }"""
-    onnx.save(onnx.parser.parse_model(text), model)
-    ran = ortbench("run", model, *CPU, *ONCE, "--dim", "N=4,5", "--out", tmp_path / "out")
-    assert ran.code in (1, 2)
-    assert "N=5" in ran.err or "synthetic inputs" in ran.err

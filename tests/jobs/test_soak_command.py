@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from ortbench.features.soak import measure as soak_bench
-from ortbench.features.soak.measure import Downsampled, SoakConfiguration
-from ortbench.features.soak.plan import soak_of
-from ortbench.jobs import run
-from ortbench.measure import driver, gpus
-from ortbench.measure.gpus import Card
-from ortbench.measure.process import Client
-from ortbench.plan.plan import Plan
+from ortbench.features.soak.measure import Downsampled
 from tests.conftest import MODELS, ortbench
-from tests.results import nvidia_result
 from tests.softcuda import Config
 from tests.virtual.machine import VARIABLE
 from tests.worker.test_cuda import with_knobs
 
 TINY, SHAPED = MODELS / "tiny.onnx", MODELS / "multi_output.onnx"
-MANY = "batch=" + ",".join(map(str, range(1, 301)))
+MANY = "batch=" + ",".join(map(str, range(1, 101)))
 
 
 def soaked(tmp_path: Path, model: Path, *more: object) -> tuple[str, dict[str, Any]]:
@@ -46,30 +36,30 @@ def device(library: Path, **knobs: float) -> tuple[object, ...]:
 @pytest.mark.process
 def test_a_leak_of_an_inference_is_found(library: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    out, result = soaked(tmp_path, TINY, *device(library, leak_bytes=1000), "--iterations", 4000, "--html", page)
+    out, result = soaked(tmp_path, TINY, *device(library, leak_bytes=1000), "--iterations", 2000, "--html", page)
     assert "grows by" in out
     (case,) = result["cases"]
     assert (result["kind"], case["mode"], case["status"]) == ("soak", "cpu-tensors", "ok")
     assert case["metrics"]["host_growth"]["value"] == pytest.approx(1e6, rel=0.1)
     readings = result["soak"]["readings"]
-    assert [it["inferences"] for it in readings[:3]] == [1, 5, 15]
-    assert readings[-1]["inferences"] == 4000 == len(case["samples"]["latency"])
+    assert [it["inferences"] for it in readings[:3]] == [1, 5, 9]
+    assert readings[-1]["inferences"] == 2000 == len(case["samples"]["latency"])
     assert "Memory over inferences" in page.read_text()
     (file,) = (tmp_path / "out").glob("*/result.json")
-    assert [ortbench("gate", file, "--max-growth", most).code for most in ("2MB", "100kB")] == [0, 3]
+    assert ortbench("gate", file, "--max-growth", "100kB").code == 3
 
 
 @pytest.mark.wide
 @pytest.mark.process
 def test_a_leak_of_each_new_shape_ends(library: Path, tmp_path: Path) -> None:
     leaks = device(library, leak_shape_bytes=20_000)
-    out, result = soaked(tmp_path, SHAPED, *leaks, "--dim", MANY, "--iterations", 6000, "--seed", 3)
+    out, result = soaked(tmp_path, SHAPED, *leaks, "--dim", MANY, "--iterations", 2000, "--seed", 3)
     assert "in the first" in out
-    assert "12 slowest of 300 shapes" in out
+    assert "12 slowest of 100 shapes" in out
     soak = result["soak"]
     assert (soak["order"], soak["reopened"]) == ("random", None)
-    assert sum(it["n"] for it in soak["shapes"]) == 6000
-    assert len(soak["shapes"]) == 300
+    assert sum(it["n"] for it in soak["shapes"]) == 2000
+    assert len(soak["shapes"]) == 100
 
 
 @pytest.mark.process
@@ -85,23 +75,8 @@ def test_a_leak_of_each_session_is_found_where_sessions_end(library: Path, tmp_p
 @pytest.mark.wide
 def test_handles_that_stay_open_are_found(library: Path, tmp_path: Path) -> None:
     out, result = soaked(tmp_path, TINY, *device(library, leak_handles=0.05), "--iterations", 2000)
-    growth = {it["values"]["what"]: it for it in result["findings"] if it["code"] == "growth"}
-    (handles,) = [it for what, it in growth.items() if what.startswith("open handles")]
-    assert handles["verdict"] == "grows"
-    assert handles["values"]["each"]["value"] == pytest.approx(50, rel=0.1)
     assert "Growth: open handles" in out
     assert result["cases"][0]["metrics"]["handle_growth"]["value"] == pytest.approx(50, rel=0.1)
-
-
-@pytest.mark.process
-def test_shapes_come_in_turns_where_that_is_asked_for(tmp_path: Path) -> None:
-    cycled = ("--dim", "batch=1,2,4", "--shape-order", "cycle", "--iterations", 31)
-    _, result = soaked(tmp_path, SHAPED, "--ep", "cpu", *cycled)
-    assert [(it["name"], it["n"]) for it in result["soak"]["shapes"]] == [
-        ("batch=1", 11),
-        ("batch=2", 10),
-        ("batch=4", 10),
-    ]
 
 
 @pytest.mark.process
@@ -121,14 +96,14 @@ def tried(tmp_path: Path, *more: object, prefix: tuple[str, ...] = ()) -> tuple[
 
 @pytest.mark.process
 def test_smaller_arenas_are_soaked_beside(tmp_path: Path) -> None:
-    out, results = tried(tmp_path, SHAPED, "--ep", "cpu", "--dim", "batch=1,2,4")
+    out, results = tried(tmp_path, SHAPED, "--ep", "cpu", "--dim", "batch=1,2,4", "--shape-order", "cycle")
     assert results.keys() == {"default", "no-CPU-arena", "arena-shrinks"}
     targets = {name: result["target"] for name, result in results.items()}
     assert [targets[name]["cpu_mem_arena"] for name in ("default", "no-CPU-arena")] == [True, False]
     assert targets["arena-shrinks"]["run_config"] == {"memory.enable_memory_arena_shrinkage": "cpu:0"}
     for name, result in results.items():
         assert result["soak"]["readings"][-1]["inferences"] == 30
-        assert sum(it["n"] for it in result["soak"]["shapes"]) == 30
+        assert [(it["name"], it["n"]) for it in result["soak"]["shapes"]] == [(f"batch={it}", 10) for it in (1, 2, 4)]
         assert result["cases"][0]["metrics"]["host_held"]["value"] == result["soak"]["readings"][-1]["private"]
         assert re.search(rf"(?m)^[ a-z-]* {name.replace('-', ' ')}  ", out)
 
@@ -141,45 +116,14 @@ def test_the_arena_of_a_gpu_is_tried_too(software_cuda: tuple[str, ...], tmp_pat
     assert options["arena_extend_strategy"] == "kSameAsRequested"
 
 
-@pytest.mark.parametrize("count", [1, 7, 8, 9, 17, 1000, 1023])
-def test_what_is_thinned_keeps_the_first_and_the_last(count: int) -> None:
-    thinned: Downsampled[int] = Downsampled(8)
+@pytest.mark.parametrize("count", [1, 8, 9, 17, 1000])
+def test_what_is_downsampled_keeps_the_first_and_the_last(count: int) -> None:
+    kept: Downsampled[int] = Downsampled(8)
     for number in range(count):
-        thinned.add(number)
-    found = thinned.items
-    assert (found[0], found[-1], thinned.count) == (0, count - 1, count)
-    assert len(found) <= 9
-    steps = {b - a for a, b in pairwise(found[:-1])}
-    assert len(steps) <= 1
-
-
-def test_the_cards_are_read_before_a_worker_opens_the_model_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    used, context = [100], 300
-
-    def opened(plan: Plan) -> Client:
-        used[0] += context
-        return cast(Client, SimpleNamespace(pid=9, while_waiting=None))
-
-    class Begun(Exception):
-        """The driver is made."""
-
-    configurations: list[SoakConfiguration] = []
-
-    def begin(made: list[SoakConfiguration], *_: object, **__: object) -> None:
-        configurations.extend(made)
-        raise Begun
-
-    monkeypatch.setattr(run, "open_worker", opened)
-    monkeypatch.setattr(run, "saving", lambda *_: nullcontext((None, None)))
-    monkeypatch.setattr(driver, "Driver", begin)
-    monkeypatch.setattr(soak_bench, "open_nvml", object)
-    for module in (gpus, soak_bench):
-        monkeypatch.setattr(module, "read_cards", lambda *_: [Card(used[0], {})])
-    with pytest.raises(Begun):
-        run.measure([soak_of(str(TINY), {})], None)
-    (configuration,) = configurations
-    configuration.result = nvidia_result()
-    assert configuration.on_device() == context
+        kept.add(number)
+    assert (kept.items[0], kept.items[-1], kept.count) == (0, count - 1, count)
+    assert len(kept.items) <= 9
+    assert len({b - a for a, b in pairwise(kept.items[:-1])}) <= 1
 
 
 @pytest.mark.parametrize("by_process", [True, False])
@@ -188,8 +132,5 @@ def test_device_memory_is_read_by_nvml(software_cuda: tuple[str, ...], by_proces
     ran = ortbench("soak", TINY, "--ep", "cuda", "--iterations", 30, "--out", tmp_path / "out", prefix=prefix)
     assert ran.code == 0, ran.err
     (file,) = (tmp_path / "out").glob("*/result.json")
-    result = json.loads(file.read_text())
-    assert result["soak"]["readings"][-1]["device"] >= 30 * 8192
-    told = [it["values"]["what"] for it in result["findings"] if it["code"] == "growth"]
-    assert "device memory" in told
+    assert json.loads(file.read_text())["soak"]["readings"][-1]["device"] >= 30 * 8192
     assert "device memory" in ran.out
