@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def tell_of_sides(happens: Any) -> None:
-    """Have stages, blocks and requests told."""
+    """Tell of stages, blocks and requests."""
     from ortbench.measure.configuration import Configuration
     from ortbench.measure.process import Client
 

@@ -93,10 +93,9 @@ def seen(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[H
         graph = """<ir_version: 8, opset_import: ["" : 17]>
             g (float[1, 1000] a, float[20, 1000] b) => (float[20, 1000] sum, float[1, 1000] same)
             { sum = Add(a, b)  same = Relu(a) }"""
-        onnx.save(onnx.parser.parse_model(graph), folder / "model.onnx")
-        return see(
-            library, folder, folder / "model.onnx", "--iterations", 9, "--warmup", 1, honesty=honesty, compute_us=500
-        )
+        model = folder / "model.onnx"
+        onnx.save(onnx.parser.parse_model(graph), model)
+        return see(library, folder, model, "--iterations", 9, "--warmup", 1, honesty=honesty, compute_us=500)
 
     return run
 
@@ -111,21 +110,14 @@ def test_every_sample_is_what_the_devices_trace_has_of_it(honesty: Honesty, seen
     assert differences(found.result, found.trace) == {}
 
 
-@pytest.mark.parametrize("honesty", HONESTY)
-@pytest.mark.parametrize(("size", "compute_us"), [(1 << 12, 5), (1 << 16, 20_000), (1 << 20, 5_000)])
+@EACH_HONESTY
+@pytest.mark.parametrize(("size", "compute_us"), [(1 << 12, 5), (1 << 20, 5_000)])
 def test_samples_and_syncs_are_right_for_short_and_long_work(
     honesty: Honesty, size: int, compute_us: int, library: Path, tmp_path: Path
 ) -> None:
     found = see(library, tmp_path, size, "--iterations", 5, "--warmup", 1, honesty=honesty, compute_us=compute_us)
     assert differences(found.result, found.trace) == {}
-    assert found.syncs == dict.fromkeys(BOUND, SYNCS[honesty])
-
-
-@EACH_HONESTY
-def test_the_sync_is_the_cheapest_that_waits_and_the_result_names_it(
-    honesty: Honesty, seen: Callable[[Honesty], Seen]
-) -> None:
-    found = seen(honesty)
+    # The cheapest that waits, which the result names.
     assert found.syncs == dict.fromkeys(BOUND, SYNCS[honesty])
     assert found.result.target["sync"] is not None
     assert found.result.target["sync"]["kind"] == SYNCS[honesty]
@@ -159,39 +151,17 @@ def test_modes_make_the_copies_that_they_say(honesty: Honesty, seen: Callable[[H
             moved = events[is_kind(events, *COPIES) & (events["bytes"] != SYNC_BYTES)]
             for kind in ("h2d", "d2h"):
                 assert sorted(moved[is_kind(moved, kind)]["bytes"].tolist()) == each_way * copies, mode
-    device = found.case("device-tensors")
-    h2d, d2h = device.median("h2d"), device.median("d2h")
-    assert h2d is not None
-    assert d2h is not None
-    took = h2d + d2h
-    row = next(line for line in found.out.splitlines() if re.match(r"\s*device-tensors ", line))
-    assert row.split()[-4:] == ["168", "kB", f"≈{168_000 / took:.2f}", "GB/s"]
 
 
-@EACH_HONESTY
-def test_zero_copy_is_proved_where_nothing_is_copied(honesty: Honesty, seen: Callable[[Honesty], Seen]) -> None:
-    found = seen(honesty)
-    check_zero_copy(found, True)
-    assert found.trace.counters["ha-copy"].count == 0
-
-
-@EACH_HONESTY
-def test_zero_copy_is_not_claimed_where_the_device_copies_after_all(
-    honesty: Honesty, library: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("copies", [False, True])
+def test_zero_copy_is_verified_where_nothing_is_copied(copies: bool, library: Path, tmp_path: Path) -> None:
     line = ("--iterations", 3, "--warmup", 1, "--mode", "host-accessible")
-    found = see(library, tmp_path, 1 << 16, *line, honesty=honesty, ha_copies=True, compute_us=500)
-    check_zero_copy(found, False)
-    assert found.trace.counters["ha-copy"].count > 0
-
-
-def check_zero_copy(found: Seen, proved: bool) -> None:
-    """What a run finds out about `host-accessible`, which is what it prints."""
+    found = see(library, tmp_path, 1 << 16, *line, honesty="async", ha_copies=copies, compute_us=500)
     zero_copy = found.case("host-accessible").checks["zero_copy"]
-    assert (zero_copy["addresses"], zero_copy["verdict"]) == (True, "passed" if proved else "unclear")
+    assert (zero_copy["addresses"], zero_copy["verdict"]) == (True, "unclear" if copies else "passed")
     assert zero_copy["how"].startswith("the outputs are at the bound addresses")
-    assert ("is verified as zero-copy" in found.out) is proved
-    assert ("host-accessible is not verified as zero-copy" in found.out) is not proved
+    assert f"is {'not ' * copies}verified as zero-copy" in found.out
+    assert (found.trace.counters["ha-copy"].count > 0) is copies
 
 
 def use_modes_directly() -> None:
@@ -245,17 +215,9 @@ def test_a_run_is_never_reported_done_before_the_device_is(honesty: Honesty, lib
             ["host-accessible"],
             r"^1 of 1024 values of output y differ from the first session\.run with CPU tensors, first at \[0\]",
         ),
-        ({"wrong_run": "1+:default"}, ["device-tensors", "device-resident"], r"^1 of 1024 values of output y differ"),
         ({"fail_download": "40+:host"}, ["cpu-tensors"], "download"),
         ({"fail_upload": "3:default"}, ["device-tensors"], "upload"),
-        ({"fail_alloc": "1+:host_accessible"}, ["host-accessible"], "alloc"),
         ({"abort_run": "9:host_accessible"}, ["host-accessible"], "^the worker was ended by SIGABRT"),
-        pytest.param(
-            {"hang_run": "9:host_accessible"},
-            ["host-accessible"],
-            r"^the worker gave no answer for 30 s .*\(--timeout\)",
-            marks=pytest.mark.wide,
-        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
@@ -281,12 +243,8 @@ def test_a_failure_costs_its_mode_and_no_other(
 
 def test_the_published_sample_comes_out(library: Path, tmp_path: Path) -> None:
     """2.1 ms each way, 100 runs: 420 ms of copies with CPU tensors, 4.2 ms in all when copied once."""
-    each_way: dict[str, Any] = {
-        "upload_latency_us": 2100,
-        "upload_gbps": 0,
-        "download_latency_us": 2100,
-        "download_gbps": 0,
-    }
+    each_way: dict[str, Any] = {f"{way}_latency_us": 2100 for way in ("upload", "download")}
+    each_way |= {"upload_gbps": 0, "download_gbps": 0}
     line = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 100, "--warmup", 2)
     found = see(library, tmp_path, 1 << 16, *line, compute_us=3000, **each_way)
     assert found.case("cpu-tensors").value("copies") == 4_200_000 + 2 * CALL_NS
