@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
-from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.gate.gates import (
@@ -20,14 +20,14 @@ from ortbench.features.gate.gates import (
     own_ratio_tests,
     regression_tests,
 )
-from ortbench.features.gate.gates.baseline import check_stored
-from ortbench.features.gate.gates.checks import CODES, Verdict, check_alone, overall
+from ortbench.features.gate.gates.baseline import LiveGate, check_stored
+from ortbench.features.gate.gates.checks import CODES, Verdict, check_alone, confirm_checks, overall
 from ortbench.features.gate.plan import Limits
-from ortbench.model.metric_names import parse_metric
+from ortbench.features.loop.model import LoopWork
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from tests.expect import refusal
-from tests.gate.test_metrics import verdicts
-from tests.results import broken, change, measured, result_of, steady
+from tests.gate.test_metrics import limits, verdicts
+from tests.results import broken, change, level, loop_result, measured, result_of, steady
 
 ENOUGH = 9  # rounds in which a single ratio_test is decided when all signs agree
 QUIET = [1000] * 8
@@ -55,39 +55,69 @@ def test_what_both_sides_fail_of_is_said_once() -> None:
 # Limits
 
 
-def test_what_limits_need() -> None:
-    for limits, given, modes, phases in [
+@pytest.mark.parametrize(
+    ("asked", "is_given", "modes", "phases"),
+    [
         (Limits(), False, set(), {"latency"}),
-        (Limits(metrics=(parse_metric("device-tensors.h2d"),)), False, set(), {"latency"}),
+        (Limits(metrics=limits("device-tensors.h2d").metrics), False, set(), {"latency"}),
         (Limits(max_regression=0.0), True, set(), {"latency"}),
-        (
-            Limits(0.05, (parse_metric("device-tensors.h2d"), parse_metric("latency"))),
-            True,
-            {"device-tensors"},
-            {"latency", "h2d"},
-        ),
+        (limits("device-tensors.h2d", "latency"), True, {"device-tensors"}, {"latency", "h2d"}),
         (Limits(min_speedup={"device-tensors": 2.0}), True, {"cpu-tensors", "device-tensors"}, {"latency"}),
         (Limits(max_copy_share=0.0), True, {"cpu-tensors", "device-resident"}, {"latency"}),
         (Limits(max_cpu_nodes=0), True, set(), {"latency"}),
         (Limits(require_modes=("host-accessible",)), True, {"host-accessible"}, {"latency"}),
-    ]:
-        assert limits.any is given
-        assert limits.needed_modes() == modes
-        assert limits.phases() == phases
+        (limits("cpu-tensors.cpu_time"), True, {"cpu-tensors"}, {"latency"}),  # which comes with the blocks of other phases
+        (limits("device-resident.enqueue"), True, {"device-resident"}, {"latency", "inference"}),
+    ],
+)  # fmt: skip
+def test_what_limits_need(asked: Limits, is_given: bool, modes: set[str], phases: set[str]) -> None:
+    assert (asked.any, asked.needed_modes(), asked.phases()) == (is_given, modes, phases)
 
 
 # Verdicts
 
 
-def test_the_worst_check_counts() -> None:
-    for checked, verdict, code in [
+@pytest.mark.parametrize(
+    ("checked", "verdict", "code"),
+    [
         ([], PASSED, 0),
         ([PASSED, PASSED], PASSED, 0),
         ([PASSED, UNCLEAR], UNCLEAR, 4),
         ([UNCLEAR, FAILED, PASSED], FAILED, 3),
-    ]:
-        assert overall([Check("name", each, "text") for each in checked]) == verdict
-        assert CODES[verdict] == code
+    ],
+)
+def test_the_worst_check_counts(checked: list[str], verdict: str, code: int) -> None:
+    assert overall([Check("name", each, "text") for each in checked]) == verdict
+    assert CODES[verdict] == code
+
+
+FIRST = Check("cpu-tensors latency median", FAILED, "cpu-tensors: ratio 1.95", 1.95, 1.83, 5.16, 1.05, 9)
+NOT_CONFIRMED = "so the regression is not confirmed"
+
+
+@pytest.mark.parametrize(
+    ("again", "reason", "verdict", "said"),
+    [
+        ((FAILED, 1.9, 1.8, 2.5), None, FAILED, "ratio 1.900 (98% CI 1.800 to 2.500, 12 rounds); by both runs, of one process a side each, 1.800 to 5.160"),
+        ((PASSED, 1.01, 0.98, 1.03), None, UNCLEAR, f"ratio 1.010 (98% CI 0.980 to 1.030, 12 rounds), {NOT_CONFIRMED}"),
+        ((UNCLEAR, 1.04, None, None), None, UNCLEAR, f"ratio 1.040, {NOT_CONFIRMED}"),
+        ((UNCLEAR, None, None, None), None, UNCLEAR, f"it was not measured, {NOT_CONFIRMED}"),
+        (None, "the worker was ended by SIGSEGV", UNCLEAR, f"it failed: the worker was ended by SIGSEGV, {NOT_CONFIRMED}"),
+    ],
+)  # fmt: skip
+def test_a_regression_takes_two_that_say_so(again: Any, reason: str | None, verdict: str, said: str) -> None:
+    second = []
+    if again is not None:
+        word, ratio, low, high = again
+        second = [Check(FIRST.name, word, "cpu: again", ratio, low, high, 1.05, 12)]
+    [check] = confirm_checks([FIRST], {FIRST.name}, second, *([reason] if reason else []))
+    assert (check.verdict, check.text) == (verdict, f"{FIRST.text}; again with fresh workers: {said}")
+    assert (check.ratio, check.low, check.high, check.rounds) == (1.95, 1.83, 5.16, 9)
+
+
+def test_a_regression_that_cannot_be_measured_again_cannot_be_told() -> None:
+    unclear = Verdict([result_of(), result_of()], [Check("a", UNCLEAR, "")], not_confirmed="m.onnx was changed")
+    assert unclear.sentence == "cannot tell, the regression could not be measured again: m.onnx was changed"
 
 
 def ratio_test(limit: float, at_most: bool = True, mode: str = "cpu-tensors") -> RatioTest:
@@ -103,13 +133,10 @@ def test_nothing_is_decided_while_the_medians_say_otherwise() -> None:
         tests.add(BASELINE, "cpu-tensors", "latency", number, [level, level, level + number])
         tests.add(CANDIDATE, "cpu-tensors", "latency", number, [0.9 * level, 0.9 * level, 2 * level])
     check = tests.check(it)
-    assert check.high is not None
-    assert check.high < 1.05
-    assert (check.verdict, check.doubt) == (
-        UNCLEAR,
-        "cannot tell: the ratio of the medians, 1.191, lies on the other side of the limit; a longer --duration or a quieter machine tells more",
-    )
-    assert check.text.endswith(f"must be at most 1.05; {check.doubt}")
+    assert (check.verdict, (check.high or 9) < 1.05) == (UNCLEAR, True)
+    doubt = "cannot tell: the ratio of the medians, 1.191, lies on the other side of the limit; a longer --duration or a quieter machine tells more"
+    assert check.doubt == doubt
+    assert check.text.endswith(f"must be at most 1.05; {doubt}")
     for number in range(24, 60):  # the machine is quiet: both say the same
         tests.add(BASELINE, "cpu-tensors", "latency", number, [1000, 1000, 1000])
         tests.add(CANDIDATE, "cpu-tensors", "latency", number, [900, 900, 900])
@@ -135,15 +162,14 @@ def hear(
         sequential.add(BASELINE, mode, "latency", number, [baseline] * 3)
 
 
-def test_ratio_tests_share_the_error_rate() -> None:
+@pytest.mark.parametrize(("ratio_tests", "rounds"), [(1, ENOUGH), (2, 11), (10, 13)])
+def test_ratio_tests_share_the_error_rate(ratio_tests: int, rounds: int) -> None:
     """All signs agree after n rounds: the wager stands at (2^(n + 1) - 1) / (n + 1), which must reach ratio_tests / 0.01."""
-    for ratio_tests, rounds in [(1, ENOUGH), (2, 11), (10, 13)]:
-        for number, verdict in ((rounds - 1, UNCLEAR), (rounds, FAILED)):
-            sequential = SequentialTests(
-                [ratio_test(1.1), *[ratio_test(1.1, mode="device-tensors")] * (ratio_tests - 1)]
-            )
-            hear(sequential, 1300, 1000, range(number))
-            assert checks(sequential)[0].verdict == verdict
+    others = [ratio_test(1.1, mode="device-tensors")] * (ratio_tests - 1)
+    for number, verdict in ((rounds - 1, UNCLEAR), (rounds, FAILED)):
+        sequential = SequentialTests([ratio_test(1.1), *others])
+        hear(sequential, 1300, 1000, range(number))
+        assert checks(sequential)[0].verdict == verdict
 
 
 def test_blocks_without_partner_or_test_are_ignored() -> None:
@@ -162,36 +188,31 @@ def test_blocks_without_partner_or_test_are_ignored() -> None:
     assert open_modes(sequential) == {"cpu-tensors"}
 
 
-def test_a_block_counts_with_its_statistic() -> None:
-    for stat, ratio in [("median", 2.0), ("mean", 4.0), ("min", 1.0)]:
-        sequential = SequentialTests(regression_tests(Limits(0.1, (parse_metric(f"latency.{stat}"),)), ["cpu-tensors"]))
-        sequential.add(CANDIDATE, "cpu-tensors", "latency", 0, [100, 200, 900])
-        sequential.add(BASELINE, "cpu-tensors", "latency", 0, [100, 100, 100])
-        assert checks(sequential)[0].ratio == pytest.approx(ratio)
+@pytest.mark.parametrize(("stat", "ratio"), [("median", 2.0), ("mean", 4.0), ("min", 1.0)])
+def test_a_block_counts_with_its_statistic(stat: str, ratio: float) -> None:
+    sequential = SequentialTests(regression_tests(limits(f"latency.{stat}"), ["cpu-tensors"]))
+    sequential.add(CANDIDATE, "cpu-tensors", "latency", 0, [100, 200, 900])
+    sequential.add(BASELINE, "cpu-tensors", "latency", 0, [100, 100, 100])
+    assert checks(sequential)[0].ratio == pytest.approx(ratio)
 
 
-def test_what_is_exactly_at_its_limit_cannot_be_told() -> None:
-    for at_most, limit, over, under in [
-        (True, 1 + 0.05, 1050, 1000),
-        (True, 1 + 0.1, 1100, 1000),
-        (True, 1 + 0.2, 1200, 1000),
-        (True, 1 + 0.0, 1000, 1000),
-        (False, 0.8, 800, 1000),
-        (False, 0.9, 900, 1000),
-        (False, 2.0, 2000, 1000),
-        (False, 3.0, 3000, 1000),
-        (False, 5.0, 5000, 1000),
-        (False, 10.0, 10_000, 1000),
-    ]:
-        sequential = SequentialTests([ratio_test(limit, at_most)])
-        hear(sequential, over, under, range(50))
-        [check] = checks(sequential)
-        assert (check.verdict, check.rounds) == (UNCLEAR, 50)
+@pytest.mark.parametrize(
+    ("at_most", "limit", "over"),
+    [
+        (True, 1 + 0.05, 1050), (True, 1 + 0.1, 1100), (True, 1 + 0.2, 1200), (True, 1 + 0.0, 1000),
+        (False, 0.8, 800), (False, 0.9, 900), (False, 2.0, 2000), (False, 3.0, 3000), (False, 10.0, 10_000),
+    ],
+)  # fmt: skip
+def test_what_is_exactly_at_its_limit_cannot_be_told(at_most: bool, limit: float, over: int) -> None:
+    sequential = SequentialTests([ratio_test(limit, at_most)])
+    hear(sequential, over, 1000, range(50))
+    [check] = checks(sequential)
+    assert (check.verdict, check.rounds) == (UNCLEAR, 50)
 
 
 def test_a_mode_is_decided_when_all_its_ratio_tests_are() -> None:
-    limits = Limits(0.1, (parse_metric("latency"), parse_metric("device-tensors.latency.min")))
-    sequential = SequentialTests(regression_tests(limits, ["cpu-tensors", "device-tensors"]))
+    asked = limits("latency", "device-tensors.latency.min", most=0.1)
+    sequential = SequentialTests(regression_tests(asked, ["cpu-tensors", "device-tensors"]))
     assert open_modes(sequential) == {"cpu-tensors", "device-tensors"}
     hear(sequential, 1000, 1000, range(20), mode="cpu-tensors")
     assert open_modes(sequential) == {"device-tensors"}
@@ -213,11 +234,8 @@ def test_a_mode_is_decided_when_all_its_ratio_tests_are() -> None:
 def test_a_mode_that_another_one_is_held_against_stays_open() -> None:
     sequential = SequentialTests(own_ratio_tests(Limits(min_speedup={"device-tensors": 2.0, "device-resident": 2.0})))
     for number in range(20):
-        for mode, ns in (
-            ("cpu-tensors", 3000),
-            ("device-tensors", 1000),
-            ("device-resident", 1400 + 200 * (number % 2)),
-        ):
+        medians = {"cpu-tensors": 3000, "device-tensors": 1000, "device-resident": 1400 + 200 * (number % 2)}
+        for mode, ns in medians.items():
             sequential.add(CANDIDATE, mode, "latency", number, [ns] * 3)
     assert verdicts(checks(sequential)) == {"device-tensors speedup": PASSED, "device-resident speedup": UNCLEAR}
     assert open_modes(sequential) == {"cpu-tensors", "device-resident"}
@@ -236,23 +254,20 @@ def test_what_is_decided_stays_decided() -> None:
 
 
 def test_regression_tests() -> None:
-    limits = Limits(0.05, (parse_metric("latency"), parse_metric("device-tensors.h2d.mean")))
-    ratio_tests = regression_tests(limits, ["cpu-tensors", "device-tensors"])
-    assert [each.name for each in ratio_tests] == [
-        "cpu-tensors latency median",
-        "device-tensors latency median",
-        "device-tensors h2d mean",
-    ]
-    assert {(each.limit, each.at_most) for each in ratio_tests} == {(1.05, True)}
-    last = ratio_tests[-1]
-    assert (last.over, last.under) == tuple(
-        Stream(side, "device-tensors", "h2d", "mean") for side in (CANDIDATE, BASELINE)
-    )
+    asked, modes = limits("latency", "device-tensors.h2d.mean"), ["cpu-tensors", "device-tensors"]
+    *_, last = regression_tests(asked, modes)
+    sides = (Stream(side, "device-tensors", "h2d", "mean") for side in (CANDIDATE, BASELINE))
+    assert (last.name, last.over, last.under) == ("device-tensors h2d mean", *sides)
+    assert (last.limit, last.at_most) == (1.05, True)
     assert regression_tests(Limits(), ["cpu-tensors"]) == []
-    for stat in ["max", "p90", "p95", "p99"]:
-        assert stat not in BLOCK_STATISTICS
-        with pytest.raises(BadInput, match=rf"--metric latency\.{stat}: .*stored --baseline"):
-            regression_tests(Limits(0.05, (parse_metric(f"latency.{stat}"),)), ["cpu-tensors"])
+
+
+@pytest.mark.parametrize("stat", ["max", "p90", "p95", "p99"])
+def test_a_statistic_that_short_blocks_have_not_wants_a_stored_baseline(stat: str) -> None:
+    assert stat not in BLOCK_STATISTICS
+    said = refusal(BadInput, regression_tests, limits(f"latency.{stat}"), ["cpu-tensors"])
+    assert said.startswith(f"--metric latency.{stat}: ")
+    assert "stored --baseline" in said
 
 
 def test_a_mode_that_failed_hands_on_no_blocks() -> None:
@@ -267,120 +282,128 @@ def test_a_mode_that_failed_hands_on_no_blocks() -> None:
 
 def test_required_modes() -> None:
     cases = broken("device-tensors", reason="out of memory"), broken("device-resident", UNSUPPORTED, None)
-    limits = Limits(require_modes=("cpu-tensors", "device-tensors", "device-resident", "host-accessible"))
-    assert check_alone(run_of(*cases, cpu_tensors=[1000]), limits) == [
-        Check("mode cpu-tensors", PASSED, "mode cpu-tensors works", mode="cpu-tensors"),
-        Check("mode device-tensors", FAILED, "device-tensors failed: out of memory", mode="device-tensors"),
-        Check(
-            "mode device-resident", FAILED, "device-resident is unsupported: no reason is known", mode="device-resident"
-        ),
-        Check("mode host-accessible", FAILED, "mode host-accessible was not measured", mode="host-accessible"),
+    asked = Limits(require_modes=("cpu-tensors", "device-tensors", "device-resident", "host-accessible"))
+    assert check_alone(run_of(*cases, cpu_tensors=[1000]), asked) == [
+        Check(f"mode {mode}", verdict, text, mode=mode)
+        for mode, verdict, text in [
+            ("cpu-tensors", PASSED, "mode cpu-tensors works"),
+            ("device-tensors", FAILED, "device-tensors failed: out of memory"),
+            ("device-resident", FAILED, "device-resident is unsupported: no reason is known"),
+            ("host-accessible", FAILED, "mode host-accessible was not measured"),
+        ]
     ]
     assert check_alone(run_of(cpu_tensors=[1000]), Limits()) == []
 
 
-def test_cpu_nodes() -> None:
-    for operators, most, verdict, text in [
-        ({}, 0, PASSED, "no node falls back to the CPU, must be at most 0"),
-        ({"Gather": 2, "Shape": 1}, 3, PASSED, "3 nodes on the CPU (Gather, Shape), must be at most 3"),
-        ({"Gather": 2, "Shape": 1}, 2, FAILED, "3 nodes on the CPU (Gather, Shape), must be at most 2"),
-    ]:
-        result = result_of(placement__cpu_operators=operators)
-        assert check_alone(result, Limits(max_cpu_nodes=most)) == [Check("cpu nodes", verdict, text)]
-    on_cpu = check_alone(result_of(target__ep="CPUExecutionProvider"), Limits(max_cpu_nodes=0))
-    assert on_cpu == [Check("cpu nodes", PASSED, "no node falls back on CPUExecutionProvider, so this cannot fail")]
-    # As `ortbench.worker.session.describe_placement` has it where ONNX Runtime does not say.
-    result = result_of(placement__nodes=None, placement__memcpy_nodes=None, placement__cpu_operators={})
-    assert verdicts(check_alone(result, Limits(max_cpu_nodes=0))) == {"cpu nodes": UNCLEAR}
+@pytest.mark.parametrize(
+    ("changes", "most", "verdict", "text"),
+    [
+        ({"placement__cpu_operators": {}}, 0, PASSED, "no node falls back to the CPU, must be at most 0"),
+        ({"placement__cpu_operators": {"Gather": 2, "Shape": 1}}, 3, PASSED, "3 nodes on the CPU (Gather, Shape), must be at most 3"),
+        ({"placement__cpu_operators": {"Gather": 2, "Shape": 1}}, 2, FAILED, "3 nodes on the CPU (Gather, Shape), must be at most 2"),
+        ({"target__ep": "CPUExecutionProvider"}, 0, PASSED, "no node falls back on CPUExecutionProvider, so this cannot fail"),
+        # As `ortbench.worker.session.describe_placement` has it where ONNX Runtime does not say.
+        ({"placement__nodes": None, "placement__memcpy_nodes": None, "placement__cpu_operators": {}}, 0, UNCLEAR, ""),
+    ],
+)  # fmt: skip
+def test_cpu_nodes(changes: dict[str, Any], most: int, verdict: str, text: str) -> None:
+    [check] = check_alone(result_of(**changes), Limits(max_cpu_nodes=most))
+    assert (check.name, check.verdict) == ("cpu nodes", verdict)
+    assert check.text.startswith(text)
 
 
-def test_min_speedup() -> None:
-    for least, rounds, verdict in [
-        (2.0, ENOUGH, PASSED),
-        (4.0, ENOUGH, FAILED),
-        (2.0, ENOUGH - 1, UNCLEAR),
-        (4.0, 1, UNCLEAR),
-    ]:
-        result = run_of(cpu_tensors=[3000] * rounds, device_tensors=[1000] * rounds)
-        [check] = check_alone(result, Limits(min_speedup={"device-tensors": least}))
-        assert (check.name, check.verdict, check.limit, check.rounds) == (
-            "device-tensors speedup",
-            verdict,
-            least,
-            rounds,
-        )
-        assert check.ratio == pytest.approx(3)
-    for mode, other, reason in [("cpu-tensors", "device-tensors", "it broke"), ("device-tensors", "cpu-tensors", "no")]:
-        result = run_of(broken(mode, UNSUPPORTED, reason, latency=steady([1] * ENOUGH)), **{other: [3000] * ENOUGH})
-        text = f"speedup of device-tensors over cpu-tensors: {mode} is unsupported: {reason}"
-        expected = [Check("device-tensors speedup", FAILED, text, limit=2.0, metric="speedup", mode="device-tensors")]
-        assert check_alone(result, Limits(min_speedup={"device-tensors": 2.0})) == expected
-    for limits in [Limits(min_speedup={"device-resident": 2.0}), Limits(max_copy_share=0.5)]:
-        refused = refusal(BadInput, check_alone, run_of(cpu_tensors=[1], device_tensors=[1]), limits)
-        assert refused.endswith(
-            "needs mode device-resident, which was not measured; measured: cpu-tensors, device-tensors"
-        )
+@pytest.mark.parametrize(
+    ("least", "rounds", "verdict"),
+    [(2.0, ENOUGH, PASSED), (4.0, ENOUGH, FAILED), (2.0, ENOUGH - 1, UNCLEAR), (4.0, 1, UNCLEAR)],
+)
+def test_min_speedup(least: float, rounds: int, verdict: str) -> None:
+    result = run_of(cpu_tensors=[3000] * rounds, device_tensors=[1000] * rounds)
+    [check] = check_alone(result, Limits(min_speedup={"device-tensors": least}))
+    assert (check.name, check.verdict, check.limit) == ("device-tensors speedup", verdict, least)
+    assert check.rounds == rounds
+    assert check.ratio == pytest.approx(3)
 
 
-def test_copy_share() -> None:
-    base = [1000] * ENOUGH
-    copying = run_of(cpu_tensors=base, device_resident=[750] * ENOUGH)
-    for most, verdict in [(0.3, PASSED), (0.2, FAILED), (0.0, FAILED), (1.0, PASSED)]:
-        [check] = check_alone(copying, Limits(max_copy_share=most))
-        assert (check.name, check.verdict) == ("copy share", verdict)
-        share = "≈25% of latency (sequential test: 98% CI 25% to 25%, 9 rounds)"
-        assert check.text == f"copies of cpu-tensors: {share}, must be at most {units.share(most)}"
-    limit = Limits(max_copy_share=0.3)
-    [check] = check_alone(run_of(cpu_tensors=[1000], device_resident=[1100]), limit)
-    assert check.text.startswith(
-        "copies of cpu-tensors: ≈0% of latency, must be at most 30%; a verdict takes 9 rounds: "
-    )
-    assert check.verdict == UNCLEAR
-    # There is no round that both modes have.
-    [check] = check_alone(
-        run_of(measured("device-resident", latency=steady([750] * ENOUGH, first=100)), cpu_tensors=base), limit
-    )
-    assert (check.name, check.verdict, check.ratio) == ("copy share", UNCLEAR, None)
-    assert "not measured" in check.text
-    assert verdicts(check_alone(run_of(broken("device-resident"), cpu_tensors=base), limit)) == {"copy share": FAILED}
-    limits = Limits(
+@pytest.mark.parametrize(("mode", "other"), [("cpu-tensors", "device-tensors"), ("device-tensors", "cpu-tensors")])
+def test_a_speedup_over_a_mode_that_is_not_there_fails(mode: str, other: str) -> None:
+    result = run_of(broken(mode, UNSUPPORTED, "no", latency=steady([1] * ENOUGH)), **{other: [3000] * ENOUGH})
+    [check] = check_alone(result, Limits(min_speedup={"device-tensors": 2.0}))
+    text = f"speedup of device-tensors over cpu-tensors: {mode} is unsupported: no"
+    assert (check.verdict, check.text, check.limit) == (FAILED, text, 2.0)
+
+
+@pytest.mark.parametrize("asked", [Limits(min_speedup={"device-resident": 2.0}), Limits(max_copy_share=0.5)])
+def test_a_limit_of_a_mode_that_was_not_measured_is_refused(asked: Limits) -> None:
+    refused = refusal(BadInput, check_alone, run_of(cpu_tensors=[1], device_tensors=[1]), asked)
+    said = "needs mode device-resident, which was not measured; measured: cpu-tensors, device-tensors"
+    assert refused.endswith(said)
+
+
+BASE = [1000] * ENOUGH
+COPYING, ON_HOST = (run_of(cpu_tensors=BASE, device_resident=[750] * ENOUGH) for _ in range(2))
+change(ON_HOST, target__memory={"kind": "host"}, target__ep="CPUExecutionProvider")
+SHARE = "≈25% of latency (sequential test: 98% CI 25% to 25%, 9 rounds)"
+TOO_FEW = "≈0% of latency, must be at most 30%; a verdict takes 9 rounds: "
+APART = run_of(measured("device-resident", latency=steady([750] * ENOUGH, first=100)), cpu_tensors=BASE)
+
+
+@pytest.mark.parametrize(
+    ("result", "most", "verdict", "said"),
+    [
+        (COPYING, 0.3, PASSED, f"{SHARE}, must be at most 30%"),
+        (COPYING, 0.2, FAILED, f"{SHARE}, must be at most 20%"),
+        (COPYING, 0.0, FAILED, f"{SHARE}, must be at most 0%"),
+        (COPYING, 1.0, PASSED, f"{SHARE}, must be at most 100%"),
+        (run_of(cpu_tensors=[1000], device_resident=[1100]), 0.3, UNCLEAR, TOO_FEW),
+        (APART, 0.3, UNCLEAR, "not measured"),  # there is no round that both modes have
+        (run_of(broken("device-resident"), cpu_tensors=BASE), 0.3, FAILED, "it broke"),
+        (ON_HOST, 0.0, PASSED, "CPUExecutionProvider computes in host memory: nothing is copied"),
+    ],
+)
+def test_copy_share(result: Result, most: float, verdict: str, said: str) -> None:
+    [check] = check_alone(result, Limits(max_copy_share=most))
+    assert (check.name, check.verdict, said in check.text) == ("copy share", verdict, True), check.text
+
+
+def test_all_limits_share_the_error_rate() -> None:
+    asked = Limits(
         min_speedup={"device-resident": 1.1}, max_copy_share=0.3, max_cpu_nodes=0, require_modes=("cpu-tensors",)
     )
-    expected = {
-        "mode cpu-tensors": PASSED,
-        "cpu nodes": PASSED,
+    decided = {"mode cpu-tensors": PASSED, "cpu nodes": PASSED}
+    assert verdicts(check_alone(COPYING, asked)) == {
+        **decided,
         "device-resident speedup": UNCLEAR,
         "copy share": UNCLEAR,
     }
-    assert verdicts(check_alone(copying, limits)) == expected
-    on_host = change(copying, target__memory={"kind": "host"}, target__ep="CPUExecutionProvider")
-    text = "CPUExecutionProvider computes in host memory: nothing is copied"
-    assert check_alone(on_host, Limits(max_copy_share=0.0)) == [
-        Check("copy share", PASSED, text, metric="copy_share", mode="cpu-tensors")
-    ]
+
+
+def test_limits_of_a_loop_alone() -> None:
+    result = loop_result(level("cpu-tensors", 2.0), level("device-resident"), level("shared", 4.0))
+    share = Limits(max_copy_share=0.1)
+    message = "--max-copy-share is of single inferences; of a loop say --min-speedup device-resident=X"
+    assert refusal(BadInput, check_alone, result, share) == message
+    modes = ("cpu-tensors", "device-resident")
+    assert refusal(BadInput, LiveGate, share, modes, has_baseline=False, work=LoopWork(4)) == message
+    speedups = {"device-resident": 1.5, "shared": 1.5}
+    asked = Limits(min_speedup=speedups, max_cpu_nodes=0, require_modes=("shared", "host-accessible"))
+    assert verdicts(check_alone(result, asked)) == {
+        "mode shared": PASSED, "mode host-accessible": FAILED, "cpu nodes": PASSED, "device-resident speedup": PASSED,
+        "shared speedup": FAILED,
+    }  # fmt: skip
 
 
 # A stored baseline
 
 
-def stored(candidate: list[int], baseline: list[int]) -> Check:
-    [check] = check_stored(run_of(cpu_tensors=candidate), run_of(cpu_tensors=baseline), Limits(0.05))
-    return check
-
-
-def tailed(slowest: int) -> dict[int, list[int]]:
+def tailed(slowest: int) -> Result:
     """Eight blocks with one slow sample of ten in each."""
-    return {number: [1000] * 9 + [slowest] for number in range(8)}
+    return result_of(measured("cpu-tensors", latency={number: [1000] * 9 + [slowest] for number in range(8)}))
 
 
 def test_a_stored_percentile_is_that_of_short_parts() -> None:
     # The run's 95th percentile is 2000, that of each of its short parts lies between 1000 and 2000.
-    candidate = result_of(measured("cpu-tensors", latency=tailed(2000)))
-    baseline = result_of(measured("cpu-tensors", latency=tailed(1000)))
-    [check] = check_stored(candidate, baseline, Limits(0.7, (parse_metric("p95"),)))
-    assert check.ratio == 2
-    assert check.verdict != PASSED
-    assert check_stored(result_of(), result_of(), Limits(min_speedup={"device-tensors": 2.0})) == []
+    [check] = check_stored(tailed(2000), tailed(1000), limits("p95", most=0.7))
+    assert (check.ratio, check.verdict != PASSED) == (2, True)
 
 
 def test_every_mode_and_phase_that_both_have_is_compared() -> None:
@@ -394,56 +417,30 @@ def test_every_mode_and_phase_that_both_have_is_compared() -> None:
     device = measured("device-tensors", latency=steady(QUIET), h2d=steady(QUIET))
     result = run_of(device, cpu_tensors=QUIET, device_resident=QUIET)
     for metric, modes in {"h2d": ["device-tensors"], "inference": ["device-resident"]}.items():
-        found = check_stored(result, result, Limits(0.05, (parse_metric(metric),)))
+        found = check_stored(result, result, limits(metric))
         assert [check.name for check in found] == [f"{mode} {metric} median" for mode in modes]
 
 
-def test_a_mode_that_is_lost_fails() -> None:
+@pytest.mark.parametrize("metric", ["latency", "cpu-tensors.latency"])
+def test_a_mode_that_is_lost_fails(metric: str) -> None:
     both = run_of(cpu_tensors=QUIET, device_tensors=QUIET)
-    for metric in ["latency", "cpu-tensors.latency"]:
-        lost, kept = check_stored(
-            run_of(broken("device-tensors"), cpu_tensors=QUIET), both, Limits(0.05, (parse_metric(metric),))
-        )
-        assert lost == Check(
-            "mode device-tensors",
-            FAILED,
-            "device-tensors failed: it broke; the baseline has it",
-            mode="device-tensors",
-        )
-        assert (kept.name, kept.verdict) == ("cpu-tensors latency median", PASSED)
-    # One that the baseline did not have, and one that was not asked for, are not lost.
+    lost, kept = check_stored(run_of(broken("device-tensors"), cpu_tensors=QUIET), both, limits(metric))
+    text = "device-tensors failed: it broke; the baseline has it"
+    assert lost == Check("mode device-tensors", FAILED, text, mode="device-tensors")
+    assert (kept.name, kept.verdict) == ("cpu-tensors latency median", PASSED)
+
+
+def test_a_mode_that_the_baseline_had_not_or_nobody_asked_for_is_not_lost() -> None:
     candidate = run_of(broken("device-tensors"), broken("device-resident"), cpu_tensors=QUIET)
     baseline = run_of(broken("device-tensors"), cpu_tensors=QUIET)
+    both = run_of(cpu_tensors=QUIET, device_tensors=QUIET)
     for sides in [(candidate, baseline), (run_of(cpu_tensors=QUIET), both)]:
         assert verdicts(check_stored(*sides, Limits(0.05))) == {"cpu-tensors latency median": PASSED}
 
 
-def test_what_cannot_be_compared() -> None:
-    one, other, both = (
-        run_of(cpu_tensors=QUIET),
-        run_of(device_tensors=QUIET),
-        run_of(cpu_tensors=QUIET, device_tensors=QUIET),
-    )
-    absent = [
-        "--metric device-tensors.latency.median: device-tensors was not measured in both results; there are cpu-tensors"
-    ]
-    for candidate, baseline, metric, whole in [
-        (one, both, "device-tensors.latency", "device-tensors.latency.median"),
-        (both, one, "device-tensors.latency", "device-tensors.latency.median"),
-        (both, run_of(broken("device-tensors"), cpu_tensors=QUIET), "device-tensors", "device-tensors.latency.median"),
-        (both, both, "device-tensors.h2d", "device-tensors.h2d.median"),
-        (both, both, "h2d", "h2d.median"),
-        (one, other, "latency", "latency.median"),
-        (run_of(), run_of(), "latency", "latency.median"),
-    ]:
-        refused = refusal(BadInput, check_stored, candidate, baseline, Limits(0.05, (parse_metric(metric),)))
-        assert refused.startswith((f"--metric {whole}: not measured in both results; there are ", *absent))
-
-
 def test_a_phase_that_is_never_timed_keeps_no_mode_open() -> None:
     """A copy of no bytes has no blocks: the gate must not wait for it until its budget is spent."""
-    download = parse_metric("device-tensors.d2h.median")
-    sequential = SequentialTests(regression_tests(Limits(max_regression=0.05, metrics=(download,)), ["device-tensors"]))
+    sequential = SequentialTests(regression_tests(limits("device-tensors.d2h.median"), ["device-tensors"]))
     assert open_modes(sequential) == {"device-tensors"}
     for side in (CANDIDATE, BASELINE):
         sequential.add(side, "device-tensors", "latency", 0, [10, 11, 12])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ortbench.core.errors import BadInput
 from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates.baseline import LiveGate, check_stored
@@ -23,8 +25,9 @@ def cpu(device: int | None = 100 * MB, host: int | None = 10 * MB, **more: Any) 
     return weighed(measured("cpu-tensors", latency=steady([1000] * 20)), device, host, **more)
 
 
-def test_a_size_is_read_with_its_unit() -> None:
-    for text, size in [
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
         ("2GB", 2 * 10**9),
         ("512MiB", 512 << 20),
         ("1.5 kB", 1500),
@@ -32,13 +35,16 @@ def test_a_size_is_read_with_its_unit() -> None:
         ("1tib", 1 << 40),
         ("7 B", 7),
         ("0", 0),
-    ]:
-        assert parse_size(text, "--max-host-memory") == size
-    for text in ["", "GB", "-1GB", "2 GBit", "1e9", "2GB3", "２GB"]:
-        assert (
-            refusal(BadInput, parse_size, text, "--max-host-memory")
-            == f"--max-host-memory {text!r}: write a size such as 2GB, 512MiB or a number of bytes"
-        )
+    ],
+)
+def test_a_size_is_read_with_its_unit(text: str, size: int) -> None:
+    assert parse_size(text, "--max-host-memory") == size
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "2 GBit", "1e9", "2GB3", "２GB"])
+def test_what_is_no_size(text: str) -> None:
+    why = f"--max-host-memory {text!r}: write a size such as 2GB, 512MiB or a number of bytes"
+    assert refusal(BadInput, parse_size, text, "--max-host-memory") == why
 
 
 def said(result: Result, **limits: Any) -> list[tuple[str, str]]:
@@ -63,48 +69,38 @@ def test_what_is_not_known_of_memory_is_no_verdict() -> None:
         (PASSED, "cpu-tensors device memory: none, the EP computes in host memory; must be at most 1 B"),
         (UNCLEAR, "cpu-tensors host memory: the system does not tell; must be at most 1 B"),
     ]
-    failed = result_of(cpu(failed="the worker was ended by SIGABRT"))
-    assert said(failed, max_device_memory=1) == [
-        (
-            UNCLEAR,
-            "cpu-tensors device memory: could not be measured: the worker was ended by SIGABRT; must be at most 1 B",
-        )
-    ]
-    assert (
-        refusal(BadInput, said, result_of(measured("cpu-tensors", latency=steady([1]))), max_host_memory=1)
-        == "--max-host-memory: the result has no memory; measure it with --measure-memory"
-    )
+    failed = "could not be measured: the worker was ended by SIGABRT; must be at most 1 B"
+    [(verdict, text)] = said(result_of(cpu(failed="the worker was ended by SIGABRT")), max_device_memory=1)
+    assert (verdict, text) == (UNCLEAR, f"cpu-tensors device memory: {failed}")
+    why = "--max-host-memory: the result has no memory; measure it with --measure-memory"
+    assert refusal(BadInput, said, NOT_WEIGHED, max_host_memory=1) == why
 
 
+NOT_WEIGHED = result_of(measured("cpu-tensors", latency=steady([1])))
 LIMITS = Limits(max_regression=0.05, metrics=(DEVICE,))
 
 
-def test_memory_against_a_stored_baseline_is_an_exact_ratio() -> None:
-    for device, verdict, ratio in [
-        (105 * MB, PASSED, "1.050"),
-        (105 * MB + 1, FAILED, "1.050"),
-        (50 * MB, PASSED, "0.500"),
-    ]:
-        (check,) = check_stored(result_of(cpu(device)), result_of(cpu()), LIMITS)
-        assert (check.name, check.verdict, check.rounds) == ("cpu-tensors device_memory", verdict, None)
-        assert check.text.endswith(f"against 100 MB, ratio {ratio}, must be at most 1.05")
+@pytest.mark.parametrize(
+    ("device", "verdict", "ratio"),
+    [(105 * MB, PASSED, "1.050"), (105 * MB + 1, FAILED, "1.050"), (50 * MB, PASSED, "0.500")],
+)
+def test_memory_against_a_stored_baseline_is_an_exact_ratio(device: int, verdict: str, ratio: str) -> None:
+    (check,) = check_stored(result_of(cpu(device)), result_of(cpu()), LIMITS)
+    assert (check.name, check.verdict, check.rounds) == ("cpu-tensors device_memory", verdict, None)
+    assert check.text.endswith(f"against 100 MB, ratio {ratio}, must be at most 1.05")
+
+
+def test_memory_that_is_not_known_is_not_compared() -> None:
     unknown = cpu()
     del unknown.metrics["device_memory"]
-    checks = check_stored(result_of(unknown), result_of(cpu()), LIMITS)
-    assert [(it.verdict, it.text) for it in checks] == [
-        (UNCLEAR, "cpu-tensors device_memory of the candidate: as it was scripted; must be at most 1.05")
-    ]
-    assert Verdict([result_of(unknown)], checks).sentence.startswith("cannot tell, the checks say what is lacking")
+    [check] = check_stored(result_of(unknown), result_of(cpu()), LIMITS)
+    text = "cpu-tensors device_memory of the candidate: as it was scripted; must be at most 1.05"
+    assert (check.verdict, check.text) == (UNCLEAR, text)
+    sentence = Verdict([result_of(unknown)], [check]).sentence
+    assert sentence.startswith("cannot tell, the checks say what is lacking")
     on_host = result_of(cpu(device=None))
-    assert [it.text for it in check_stored(on_host, on_host, LIMITS)] == [
-        "cpu-tensors device_memory: none on either side, the EP computes in host memory"
-    ]
-    assert (
-        refusal(
-            BadInput, check_stored, result_of(cpu()), result_of(measured("cpu-tensors", latency=steady([1]))), LIMITS
-        )
-        == "--metric cpu-tensors.device_memory: not measured in both results (--measure-memory); there are latency, throughput"
-    )
+    [check] = check_stored(on_host, on_host, LIMITS)
+    assert check.text == "cpu-tensors device_memory: none on either side, the EP computes in host memory"
 
 
 def test_a_live_gate_of_memory_needs_no_blocks() -> None:
@@ -113,9 +109,6 @@ def test_a_live_gate_of_memory_needs_no_blocks() -> None:
     assert not gate.needs_more("cpu-tensors")
     checks = gate.checks([result_of(cpu(200 * MB)), result_of(cpu())])
     assert [(it.verdict, it.text) for it in checks] == [
-        (
-            FAILED,
-            "cpu-tensors device_memory: 200 MB against 100 MB, ratio 2.000, must be at most 1.05",
-        ),
+        (FAILED, "cpu-tensors device_memory: 200 MB against 100 MB, ratio 2.000, must be at most 1.05"),
         (PASSED, "cpu-tensors host memory: 10.0 MB, must be at most 10.0 MB"),
     ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 import pytest
 
-from ortbench.core.errors import BadInput
-from ortbench.facts.checks import FAILED, PASSED, Check
+from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.chain.model import ChainWork
 from ortbench.features.gate.gates import BASELINE, CANDIDATE, regression_tests
 from ortbench.features.gate.gates.baseline import LiveGate, check_stored
@@ -16,6 +17,7 @@ from ortbench.features.gate.plan import Limits
 from ortbench.features.loop.model import LoopWork
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import Work
+from ortbench.model.result import Result
 from tests.expect import refusal
 from tests.results import MS, STAYING, chain, level, loop_result, measured, result_of, stage, steady
 
@@ -32,8 +34,9 @@ MODES = ("cpu-tensors", "device-resident")
 CHAIN, LOOP, SINGLE = ChainWork(stages=("text", "image")), LoopWork(16), Work()
 
 
-def test_what_metrics_of_a_live_gate_are_of() -> None:
-    for metric, work, names in [
+@pytest.mark.parametrize(
+    ("metric", "work", "names"),
+    [
         ("latency", CHAIN, ["cpu-tensors chain median", "device-resident chain median"]),
         ("cpu-tensors.chain.mean", CHAIN, ["cpu-tensors chain mean"]),
         ("stage.image", CHAIN, ["cpu-tensors stage.image median", "device-resident stage.image median"]),
@@ -45,46 +48,47 @@ def test_what_metrics_of_a_live_gate_are_of() -> None:
         ("step.p95", LoopWork(11), ["cpu-tensors step p95", "device-resident step p95"]),
         ("step.p90", LoopWork(6), ["cpu-tensors step p90", "device-resident step p90"]),
         ("step.p99", LoopWork(51), ["cpu-tensors step p99", "device-resident step p99"]),
-    ]:
-        assert [it.name for it in regression_tests(limits(metric), MODES, work)] == names
-    for whole, work in [("chain", CHAIN), ("loop", LOOP)]:
-        assert len(regression_tests(limits("latency", whole), ["cpu-tensors"], work)) == 1
+        ("cpu_time", SINGLE, ["cpu-tensors cpu_time mean", "device-resident cpu_time mean"]),
+        ("enqueue", SINGLE, ["device-resident enqueue median"]),  # which cpu-tensors has not
+    ],
+)
+def test_what_metrics_of_a_live_gate_are_of(metric: str, work: Work, names: list[str]) -> None:
+    assert [it.name for it in regression_tests(limits(metric), MODES, work)] == names
 
 
-def test_metrics_that_a_live_gate_has_not() -> None:
-    no_stages = "single inferences have no stages, which chains have"
-    no_steps = "single inferences have no steps; say what is fed back with --feedback OUT=IN"
-    no_percentiles = "which have median, mean, min; use a stored --baseline for percentiles"
-    for metric, work, message in [
-        (
-            "stage.nope",
-            CHAIN,
-            "a chain has chain, stage.text, stage.image, cpu_time, page_faults, involuntary_switches only",
-        ),
-        ("step", CHAIN, "a chain has chain, stage.text, stage.image, cpu_time, page_faults, involuntary_switches only"),
-        ("stage.text", LOOP, "a loop has step, loop, cpu_time, page_faults, involuntary_switches only"),
-        ("device-resident.inference", LOOP, "a loop has step, loop, cpu_time, page_faults, involuntary_switches only"),
-        ("h2d", LOOP, "a loop has step, loop, cpu_time, page_faults, involuntary_switches only"),
-        ("enqueue", LOOP, "a loop has step, loop, cpu_time, page_faults, involuntary_switches only"),
-        ("shared.loop", LOOP, "no mode that is measured has it; measured: cpu-tensors, device-resident"),
-        ("chain", SINGLE, no_stages),
-        ("stage.text", SINGLE, no_stages),
-        ("step", SINGLE, no_steps),
-        ("loop", SINGLE, no_steps),
-        ("loop.p95", LOOP, no_percentiles),
-        ("step.max", LOOP, no_percentiles),
-        ("step.p95", SINGLE, no_percentiles),
+@pytest.mark.parametrize(("whole", "work"), [("chain", CHAIN), ("loop", LOOP)])
+def test_one_figure_by_two_names_is_compared_once(whole: str, work: Work) -> None:
+    assert len(regression_tests(limits("latency", whole), ["cpu-tensors"], work)) == 1
+
+
+OF_CHAIN = "a chain has chain, stage.text, stage.image, cpu_time, page_faults, involuntary_switches only"
+OF_LOOP = "a loop has step, loop, cpu_time, page_faults, involuntary_switches only"
+NO_MODE = "no mode that is measured has it; measured: cpu-tensors, device-resident"
+NO_STAGES = "single inferences have no stages, which chains have"
+NO_STEPS = "single inferences have no steps; say what is fed back with --feedback OUT=IN"
+NO_PERCENTILES = "which have median, mean, min; use a stored --baseline for percentiles"
+OF_A_POINT = "is of a point of an axis: compare stored results of 'ortbench load' or 'ortbench sweep'"
+
+
+@pytest.mark.parametrize(
+    ("metric", "work", "message"),
+    [
+        ("stage.nope", CHAIN, OF_CHAIN), ("step", CHAIN, OF_CHAIN),
+        ("stage.text", LOOP, OF_LOOP), ("device-resident.inference", LOOP, OF_LOOP), ("h2d", LOOP, OF_LOOP), ("enqueue", LOOP, OF_LOOP),
+        ("shared.loop", LOOP, NO_MODE),
+        ("chain", SINGLE, NO_STAGES), ("stage.text", SINGLE, NO_STAGES), ("step", SINGLE, NO_STEPS), ("loop", SINGLE, NO_STEPS),
+        ("loop.p95", LOOP, NO_PERCENTILES), ("step.max", LOOP, NO_PERCENTILES), ("step.p95", SINGLE, NO_PERCENTILES),
         ("step.p95", LoopWork(10), "and p95 of steps from --steps 11 on; use more, or a stored --baseline"),
         ("step.p90", LoopWork(5), "and p90 of steps from --steps 6 on; use more, or a stored --baseline"),
         ("step.p99", LoopWork(50), "and p99 of steps from --steps 51 on; use more, or a stored --baseline"),
-        *(
-            (metric, SINGLE, "is of a point of an axis: compare stored results of 'ortbench load' or 'ortbench sweep'")
-            for metric in ("latency.p99@rate=30", "latency@batch=8", "item_throughput@best", "host_memory@batch=8")
-        ),
-    ]:
-        said = f"--metric {parse_metric(metric).text}: "
-        refused = refusal(BadInput, regression_tests, limits(metric), MODES, work)
-        assert (refused.startswith(said), message in refused) == (True, True), refused
+        ("latency.p99@rate=30", SINGLE, OF_A_POINT), ("latency@batch=8", SINGLE, OF_A_POINT),
+        ("item_throughput@best", SINGLE, OF_A_POINT), ("host_memory@batch=8", SINGLE, OF_A_POINT),
+    ],
+)  # fmt: skip
+def test_metrics_that_a_live_gate_has_not(metric: str, work: Work, message: str) -> None:
+    refused = refusal(BadInput, regression_tests, limits(metric), MODES, work)
+    assert refused.startswith(f"--metric {parse_metric(metric).text}: ")
+    assert message in refused
 
 
 # By what it is of: the metric, the blocks of either side by phase, and what a live gate says of them; see `test_comparison`.
@@ -121,24 +125,45 @@ def test_a_live_gate_takes_the_blocks_of_its_metric(
     assert {it.rounds for it in found} == {9}
 
 
-def test_metrics_that_no_stored_run_has() -> None:
-    one = result_of(measured("cpu-tensors", latency=steady([MS] * 24)))
-    for text, said in [
-        *(
-            (f"{it}.median", f"{it}.median: not measured in both results; there are latency, throughput")
-            for it in ("loop", "step", "chain")
-        ),
-        ("latency@batch=8", "latency.median@batch=8: no such point was measured in both; there are none"),
-        ("latency.p99@rate=30", "latency.p99@rate=30: no such point was measured in both; there are none"),
-        ("item_throughput@best", "item_throughput@best: not measured in both results; there are latency, throughput"),
-        ("queue_delay", "queue_delay.median: not measured in both results; there are latency, throughput"),
-        ("host_memory", "host_memory: not measured in both results (--measure-memory); there are latency, throughput"),
-    ]:
-        assert refusal(BadInput, check_stored, one, one, limits(text)) == f"--metric {said}"
-    loop = loop_result(level("device-resident"))
-    for metric in ("inference", "device-resident.inference", "h2d"):
-        refused = refusal(BadInput, check_stored, loop, loop, limits(metric))
-        assert refused.startswith(f"--metric {metric}.median: not measured in both results")
-    other = chain(STAYING, stages=(stage("prompt"), stage("image", 4)))
-    refused = refusal(BadInput, check_stored, chain(STAYING), other, limits("stage.text"))
-    assert refused == "--metric stage.text.median: there is no such stage in both; there are image"
+def test_where_the_run_is_the_wait_there_is_no_enqueue_to_judge() -> None:
+    results = [result_of(*(measured(mode, latency=steady([9])) for mode in MODES)) for _ in range(2)]
+    why = "enqueue is not apart: its run waits until the device is done"
+    alone = LiveGate(limits("device-resident.enqueue"), MODES, has_baseline=True)
+    assert refusal(BenchmarkFailed, alone.checks, results) == f"nothing could be compared: device-resident: {why}"
+    live = LiveGate(limits("device-resident.enqueue", "cpu-tensors.latency", most=0.1), MODES, has_baseline=True)
+    for number in range(50):
+        for side, mode in product((CANDIDATE, BASELINE), MODES):
+            live.add(side, mode, "latency", number, [1000] * 3)
+    assert not any(map(live.needs_more, MODES))
+    passed, untold = live.checks(results)
+    assert (passed.name, passed.verdict) == ("cpu-tensors latency median", PASSED)
+    assert (untold.name, untold.verdict) == ("device-resident enqueue median", UNCLEAR)
+    assert untold.text == f"device-resident enqueue median, candidate to baseline: {why}"
+
+
+# Stored
+
+ONE, BOTH = (result_of(*(measured(mode, latency=steady([MS] * 24)) for mode in modes)) for modes in (MODES[:1], MODES))
+STEPS, NO_STAGE = loop_result(level("device-resident")), chain(STAYING, stages=(stage("prompt"), stage("image", 4)))
+HAS = "not measured in both results; there are latency, throughput"
+NO_POINT = "no such point was measured in both; there are none"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "baseline", "metric", "said"),
+    [
+        *((ONE, ONE, it, f"{it}: {HAS}") for it in ("loop.median", "step.median", "chain.median")),
+        (ONE, ONE, "latency@batch=8", f"latency.median@batch=8: {NO_POINT}"),
+        (ONE, ONE, "latency.p99@rate=30", f"latency.p99@rate=30: {NO_POINT}"),
+        (ONE, ONE, "item_throughput@best", f"item_throughput@best: {HAS}"),
+        (ONE, ONE, "queue_delay", f"queue_delay.median: {HAS}"),
+        (ONE, ONE, "host_memory", "host_memory: not measured in both results (--measure-memory); there are latency, throughput"),
+        (result_of(), result_of(), "latency", "latency.median: not measured in both results; there are "),
+        *((STEPS, STEPS, it, f"{it}.median: not measured in both results") for it in ("inference", "device-resident.inference", "h2d")),
+        (chain(STAYING), NO_STAGE, "stage.text", "stage.text.median: there is no such stage in both; there are image"),
+        *((one, other, "device-resident", "device-resident.latency.median: device-resident was not measured in both results; there are cpu-tensors")
+          for one, other in ((ONE, BOTH), (BOTH, ONE))),
+    ],
+)  # fmt: skip
+def test_metrics_that_no_stored_run_has(candidate: Result, baseline: Result, metric: str, said: str) -> None:
+    assert refusal(BadInput, check_stored, candidate, baseline, limits(metric)).startswith(f"--metric {said}")
