@@ -12,14 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-from ortbench.analysis.derive import derive, put_copies
+from ortbench.analysis.derive import derive, put_copies, put_host, put_spin_share
 from ortbench.analysis.items import put_throughput
-from ortbench.analysis.resource_usage import put_host, put_spin_share
 from ortbench.analysis.series import Key, Series, value_of
 from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
-from ortbench.facts.fact import Fact, Quantity
-from ortbench.facts.findings import facts_of, findings_of
+from ortbench.facts.common import Fact, Quantity
+from ortbench.facts.run import facts_of, findings_of
 from ortbench.features.chain.model import ChainLink, ChainStage
 from ortbench.features.load.analysis import knees, load_cases, put_scaling
 from ortbench.features.load.model import SloRate

@@ -14,8 +14,8 @@ import pytest
 
 import ortbench
 from ortbench.analysis.comparison import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
-from ortbench.analysis.eps import SHARED
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.core.eps import SHARED
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.features.explain.job import page_names, page_of, section
 from ortbench.features.page.report.page import build_page
 from ortbench.features.suite.job import record

@@ -36,7 +36,7 @@ from ortbench.plan.plan_builder import modes_to_measure
 from ortbench.plan.target import Inputs, Target
 from ortbench.report.run import mode_table, splits
 from ortbench.worker import first_run, providers, session
-from ortbench.worker.modes import CLASSES, make_mode
+from ortbench.worker.modes import make_mode
 from tests.conftest import MODELS
 from tests.results import copying, measured, result_of, steady
 from tests.sources import nodes
@@ -59,7 +59,6 @@ def test_a_record_is_whole() -> None:
         assert mode.name not in (mode.like, mode.without_copies)
     assert tuple(MODES)[: len(USUAL_MODES)] == USUAL_MODES
     assert not any(is_rate(name, LATENCY) for name in USUAL_MODES)
-    assert CLASSES.keys() == MODES.keys()
 
 
 @pytest.mark.parametrize("name", USUAL_MODES)

@@ -12,7 +12,7 @@ import pytest
 from ortbench.analysis.advice import again, how_to_write, inspection, node_times
 from ortbench.cli.options import declared_for
 from ortbench.core.errors import BadInput
-from ortbench.facts.findings import facts_of, findings_of
+from ortbench.facts.run import facts_of, findings_of
 from ortbench.model.result_file import load
 from ortbench.model.schema import Tensor
 from ortbench.plan.next_command import CarriedOut, next_command

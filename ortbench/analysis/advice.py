@@ -8,13 +8,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from ortbench.analysis.comparable import needed_variables
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import join_words
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU
 from ortbench.model.result import Result
-from ortbench.model.settings import OF_SESSION, setting_words
+from ortbench.model.settings import OF_SESSION, needed_variables, setting_words
 from ortbench.plan.next_command import CarriedOut, name_of, next_command
 
 

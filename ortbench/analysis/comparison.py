@@ -52,7 +52,7 @@ from ortbench.analysis.series import (
 from ortbench.core.stats import ratio_of, t_quantile
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import LATENCY, SIZE, Group
-from ortbench.model.result import Result
+from ortbench.model.result import Result, are_one_run
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
 LESS, MORE = "less", "more"  # of what an inference costs besides its time
@@ -136,12 +136,6 @@ def compare_series(base: Series, other: Series, spread: Spread | None = None) ->
     if base.key.metric.group not in COSTS and not 1 / FAR < found.ratio < FAR:
         found = found._replace(apart=_are_far_apart(base, other))
     return found._replace(doubted=same_run and not _is_beyond_noise(base, other, found.ends))
-
-
-def are_one_run(one: Result, other: Result) -> bool:
-    """Whether the blocks of two results alternated."""
-    run_id = one.setup.get("run_id")
-    return run_id is not None and run_id == other.setup.get("run_id")
 
 
 def grows(*several: Series) -> bool:

@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 
 from ortbench.analysis.advice import again, command
 from ortbench.analysis.intervals import ENDED_BY_TIME, ROUNDS, by_round, duration_s
-from ortbench.analysis.load_points import block_figures
 from ortbench.core.stats import Value
 from ortbench.core.units import count, share
 from ortbench.model.modes import LATENCY, THROUGHPUT
@@ -215,6 +214,8 @@ def rounds(noise: MachineNoise) -> dict[int, bool]:
 def figures_of(case: Case) -> dict[int, float]:
     """The figure of each block, by its round: the median latency, of a closed load point its throughput."""
     if case.load_blocks is not None:
+        from ortbench.analysis.load_points import block_figures  # of load alone
+
         return block_figures(case, THROUGHPUT)
     return {number: median(samples) for number, samples in by_round(case, LATENCY).items()}
 

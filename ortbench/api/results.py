@@ -12,7 +12,7 @@ from ortbench.core import features, units
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible
-from ortbench.facts.findings import headline
+from ortbench.facts.run import headline
 from ortbench.model import result as stored
 from ortbench.model import result_file as files
 from ortbench.model.kinds import kind_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from ortbench.facts.fact import Explanation
+    from ortbench.facts.common import Explanation
 
     Samples = Mapping[str, NDArray[np.int64]]
 
@@ -231,7 +231,7 @@ def _figure(view: str, *arguments: Any) -> Figure:
 
 
 def markdown_of(report: Report) -> str:
-    from ortbench.report.markdown import markdown
+    from ortbench.report.records import markdown
 
     return markdown(report)
 

@@ -30,14 +30,14 @@ OWN = {
 # The commands of the core, by the module of this package that has a function of that name. One of two words is one word to Typer, see
 # `with_default_command`.
 _OF_CORE = {
-    "run": Command(MEASURE, 0, "Measure a model in its I/O modes: what the copies cost.", "modes.md", "measure"),
-    "compare": Command(COMPARE, 0, "Compare results: which differences are real.", "compare.md", "measure"),
+    "run": Command(MEASURE, 0, "Measure a model in its I/O modes: what the copies cost.", "modes.md", "program"),
+    "compare": Command(COMPARE, 0, "Compare results: which differences are real.", "compare.md", "program"),
     "report": Command(
         EXPORT,
         10,
         "Make one page of results that opens anywhere, offline.",
         "result-file.md#a-page-to-share",
-        "measure",
+        "program",
     ),
 }
 
@@ -47,7 +47,7 @@ def commands() -> dict[str, Command]:
     """All commands, of the core and of features, in the order in which help and the README list them; each with its module."""
     own = {name: it._replace(module=f"{__name__}.{it.module}") for name, it in _OF_CORE.items()}
     of_features = {
-        name: command._replace(module=command.module or f"{__name__}.measure")
+        name: command._replace(module=command.module or f"{__name__}.program")
         for name, command in features.commands().items()
     }
     in_order = sorted((own | of_features).items(), key=lambda it: (features.GROUPS.index(it[1].group), it[1].order))

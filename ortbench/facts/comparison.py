@@ -12,7 +12,6 @@ from ortbench.analysis.comparison import (
     FAR,
     RatioEstimate,
     Row,
-    are_one_run,
     compare_series,
     lacking,
     modes_alone,
@@ -37,15 +36,13 @@ from ortbench.analysis.speedups import (
 from ortbench.core.errors import NotComparable
 from ortbench.core.features import part_of
 from ortbench.core.stats import Value
-from ortbench.facts.common import condition
-from ortbench.facts.fact import Fact, Quantity, Values, latency, per_s, share, times
-from ortbench.facts.findings import facts_of
-from ortbench.facts.run import copy_share
+from ortbench.facts.common import Fact, Quantity, Values, condition, latency, per_s, share, times
+from ortbench.facts.run import copy_share, facts_of
 from ortbench.facts.sentences import in_order, phrase
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import LATENCY, SIZE, figure, metric
 from ortbench.model.modes import ALL_MODES, HOST_ACCESSIBLE, WHOLE_START, is_rate, mode_of
-from ortbench.model.result import Result
+from ortbench.model.result import Result, are_one_run
 from ortbench.model.settings import OF_SESSION, setting_words
 from ortbench.plan.next_command import session_lines
 

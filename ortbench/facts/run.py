@@ -1,12 +1,13 @@
-"""The facts of single inferences: copies, the two speedups, the other modes, how modes were checked. Pure."""
+"""The facts of single inferences: copies, the two speedups, the other modes, how modes were checked; and all facts of a result, by its kind, with
+what people see of them. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from ortbench.analysis.advice import again, carried_out, how_to_write, inside, lever, loop_command
+from ortbench.analysis.advice import Finding, again, carried_out, how_to_write, inside, lever, loop_command
 from ortbench.analysis.feedback_pairs import suggest_loop
 from ortbench.analysis.intervals import ENDED_BY_TIME, MARGIN, PAIRS
 from ortbench.analysis.noise import more_rounds
@@ -35,8 +36,11 @@ from ortbench.analysis.speedups import (
     residency_condition,
     speedup_between,
 )
+from ortbench.core.features import part_of
 from ortbench.core.stats import FEW, Value
-from ortbench.facts.fact import Fact, Quantity, Values, latency, ns, per_s, share, times
+from ortbench.facts import common
+from ortbench.facts.common import Fact, Quantity, Values, latency, ns, per_s, record, share, times
+from ortbench.facts.sentences import in_order, phrase, sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import (
     COPY_SHARE,
@@ -51,7 +55,7 @@ from ortbench.model.modes import (
     THROUGHPUT,
     mode_of,
 )
-from ortbench.model.result import OK, Case, Result
+from ortbench.model.result import OK, RUN, Case, Result
 
 
 def run_facts(result: Result) -> Iterator[Fact]:
@@ -277,3 +281,51 @@ def residency_verdict(result: Result, kept: Fastest, best: Fastest, more: Value)
 
 def _more(result: Result, claim: Claim) -> str:
     return more_rounds(result, PAIRS) if claim == UNKNOWN else ""
+
+
+Rule = Callable[[Result], Iterator[Fact]]
+
+_EACH: tuple[Rule, ...] = (common.noise_facts, common.doubt_facts, common.placement_facts, common.node_facts)
+
+
+def _kind_rules(kind: str) -> tuple[Rule, ...]:
+    """The rules of a kind's own figures."""
+    of_feature = part_of(kind, "facts", "kind_facts")
+    return (of_feature,) if of_feature else (run_facts, common.host_facts) if kind == RUN else ()
+
+
+def put_findings(result: Result) -> None:
+    """Put the facts of a result into it, as its file has them."""
+    result.findings = [record(it) for it in facts_of(result)] if _kind_rules(result.kind) else None
+
+
+def facts_of(result: Result) -> list[Fact]:
+    """What a result says, the weightiest first; of one in which nothing was measured what is known all the same."""
+    rules: tuple[Rule, ...] = (common.engine_facts, common.node_facts)
+    if any(case.median(LATENCY) is not None for case in result.cases):
+        rules = (*_EACH, *_kind_rules(result.kind), common.engine_facts)
+    return in_order([fact for rule in rules for fact in rule(result)])
+
+
+def headline(result: Result) -> str:
+    """What there is to say first: the sentence of the weightiest fact."""
+    facts = [it for it in facts_of(result) if it.code != "busy-machine"]
+    if facts:
+        return phrase(facts[0])
+    return "No finding" if any(case.metrics for case in result.cases) else "Nothing was measured"
+
+
+def placement_of(result: Result) -> list[Fact]:
+    """Where nodes are and what Memcpy nodes copy, of a result beside others."""
+    fallbacks = (it for it in common.node_facts(result) if it.code == "cpu-fallback")
+    return in_order([*common.placement_facts(result), *fallbacks])
+
+
+def repeated_warnings(facts: Sequence[Fact]) -> set[str]:
+    """The codes of warnings of which facts say as much."""
+    return {sentence_of(it).warning for it in facts}
+
+
+def findings_of(facts: Sequence[Fact]) -> list[Finding]:
+    """Facts with their sentences, for reports."""
+    return [Finding(phrase(it), it.next, sentence_of(it).weight, sentence_of(it).tone) for it in facts]

@@ -1,9 +1,11 @@
-"""The one table: for each fact its sentence, what a reader does about it, and how much it matters. No sentence is joined or rewritten."""
+"""The one table: for each fact its sentence, what a reader does about it, and how much it matters. No sentence is joined or rewritten.
+And a check: what was asked of a result, and whether it holds, does not, or cannot be told."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from string import Formatter
 from typing import Any, NamedTuple
@@ -13,7 +15,8 @@ from ortbench.core import units
 from ortbench.core.features import features, part_of
 from ortbench.core.safe_text import first_of, join_words, shorten
 from ortbench.core.units import request_rate
-from ortbench.facts.fact import Fact, Quantity
+from ortbench.facts.common import Fact, Quantity, record
+from ortbench.model.schema import Finding
 
 _MOST_FIGURES = 5  # of a page
 _MOST_NAMES = 3  # of a list that a sentence has
@@ -270,3 +273,47 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("fastest-mode", "few-samples"): Sentence("{configuration}: too few blocks to tell whether {mode} is faster than cpu-tensors.", LONGER, _ANSWER, "unclear", "noise"),
     ("fastest-mode", "noise"): Sentence("{configuration}: the machine was too busy to tell whether {mode} is faster than cpu-tensors.", WAIT, _ANSWER, "unclear", "noise"),
 }  # fmt: skip
+
+
+PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str  # what, in a few words; the same from run to run
+    verdict: str  # `PASSED`, `FAILED` or `UNCLEAR`
+    text: str  # the figures and the limit, for people: the sentences of its facts
+    # ratio, low, high: of the figures, where two were compared, by the sequential test where there are `rounds`; else None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    limit: float | None = None  # of the ratio
+    rounds: int | None = None  # pairs of blocks it rests on; None for one that rests on stored medians
+    doubt: str | None = None  # why nothing is told although the interval lies on one side of the limit, else None
+    # metric, mode, point: of what it is, as ``--metric`` has them: ``latency.median``, ``cpu-tensors``, ``{"batch": 8}``
+    metric: str | None = None
+    mode: str | None = None
+    point: Mapping[str, int | float | str] = field(default_factory=dict, hash=False)
+    findings: Sequence[Finding] = field(default_factory=list, compare=False)  # the same as its text, as data
+
+    def with_fact(self, fact: Fact, **changes: Any) -> Check:
+        """The same check by another fact, and with what else is changed."""
+        return replace(self, text=phrase(fact), findings=[record(fact)], **changes)
+
+    def and_fact(self, fact: Fact, **changes: Any) -> Check:
+        """The same check by one more fact, and with what else is changed."""
+        return self.and_sentence(phrase(fact), [record(fact)], **changes)
+
+    def and_sentence(self, sentence: str, findings: Sequence[Finding], **changes: Any) -> Check:
+        """The same check with a further sentence in its line."""
+        return replace(self, text=_line(self.text, sentence), findings=[*self.findings, *findings], **changes)
+
+
+def check_by(name: str, verdict: str, *facts: Fact, **more: Any) -> Check:
+    """A check that says what facts say."""
+    return Check(name, verdict, _line(*map(phrase, facts)), findings=[*map(record, facts)], **more)
+
+
+def _line(*sentences: str) -> str:
+    """The line of a check, which has the sentences of all its facts."""
+    return "; ".join(sentences)

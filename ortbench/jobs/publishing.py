@@ -16,8 +16,8 @@ from ortbench.core.files import Kind, is_folder, kind_of, may
 from ortbench.core.safe_text import complain
 
 if TYPE_CHECKING:
+    from ortbench.model.protocol import Timeline
     from ortbench.model.result import Result
-    from ortbench.model.timeline import Timeline
     from ortbench.plan.plan import OutputOptions
     from ortbench.report.model import Report
     from ortbench.report.records import Publication
@@ -62,7 +62,7 @@ def publish(
     whole = None if publication is None or not wanted.files else publication()
     write_files(whole, wanted, after_screen=False)
     if markdown is None:
-        from ortbench.report.markdown import markdown as as_markdown
+        from ortbench.report.records import markdown as as_markdown
 
         markdown = "\n".join(as_markdown(report) for report in reports)
     for feature, record in features.features().items():

@@ -51,7 +51,7 @@ def saving(
     with ExitStack() as stack:
         stack.callback(client.close)
         client.meanwhile = load_the_rest
-        from ortbench.measure.folder import discard_if_empty
+        from ortbench.model.result_file import discard_if_empty
 
         signals.defer_signals()  # from here on there is a folder, and soon something in it
         folder = None if make_folder is None else make_folder()
@@ -74,7 +74,8 @@ def folder_maker(out: Path | None, plans: Sequence[Plan], what: str = "") -> Mak
         return None
 
     def folder() -> Path:
-        from ortbench.measure.folder import new_folder, run_name
+        from ortbench.model.result_file import new_folder
+        from ortbench.plan.plan_builder import run_name
 
         return new_folder(out, run_name(plans, what))
 
@@ -100,7 +101,7 @@ def measure(
     client = open_worker(plans[0])
 
     if traced:
-        from ortbench.model.timeline import Timeline
+        from ortbench.model.protocol import Timeline
 
     with saving(client, make_folder, quiet, observer) as (folder, observer):
         from ortbench.measure.driver import Driver
@@ -165,7 +166,7 @@ def _write_folders(
     kept: Sequence[Configuration],
 ) -> list[Path]:
     """The folders of the configurations that are kept, with all files; those of others are gone."""
-    from ortbench.measure.folder import discard_if_empty
+    from ortbench.model.result_file import discard_if_empty
     from ortbench.report.run import write_run
 
     written = []
@@ -197,7 +198,7 @@ def result_saver(folder: Path | None, name: str = "result.json") -> Save:
     """What saves a result in a folder, or notes that it could not be; without a folder it does nothing."""
 
     def save_result(result: Result) -> None:
-        from ortbench.facts.findings import put_findings
+        from ortbench.facts.run import put_findings
         from ortbench.model.result_file import save
 
         if folder is not None:
@@ -301,7 +302,7 @@ def _compare_configurations(found: Measured, each: bool, only: Sequence[str]) ->
     from ortbench.analysis.series import Selection
     from ortbench.model.metric_names import parse_metric
     from ortbench.report import comparison, run
-    from ortbench.report.markdown import markdown
+    from ortbench.report.records import markdown
 
     results = found.results
     each = each or len(results) == 1 or any(result.nodes for result in results)

@@ -33,10 +33,9 @@ from ortbench.measure.schedule import (
     token_samples,
 )
 from ortbench.model.modes import LATENCY, READBACK, RUN, SYNCS
-from ortbench.model.protocol import Captured, Finished, Opened, Prepared, Samples, Stage
+from ortbench.model.protocol import Captured, Failure, Finished, Opened, Prepared, Samples, Span, Stage, Timeline
 from ortbench.model.result import FAILED, NOT_MEASURED, OK, UNSUPPORTED, Case, Result
 from ortbench.model.schema import CaseSync, Machine, Stopped
-from ortbench.model.timeline import Failure, Span, Timeline
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Target
 

@@ -8,11 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from ortbench.analysis.comparable import recorded_variables
 from ortbench.analysis.items import dim_sizes, items_of
 from ortbench.analysis.outputs import EXPECTED, add_comparison, comparison_record, reasons_without_shape
 from ortbench.analysis.placement import nodes_stay
-from ortbench.analysis.throttling import leave_out, sentence, throttled_rounds
 from ortbench.core import __version__
 from ortbench.core.eps import is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
@@ -20,11 +18,12 @@ from ortbench.core.expressions import by_size
 from ortbench.core.features import part_of
 from ortbench.core.files import ModelFiles, note, write_atomically
 from ortbench.core.safe_text import join_words
-from ortbench.measure.gpus import known_card, moves_to_warn_of
+from ortbench.measure.gpus import known_card, leave_out, moves_to_warn_of, sentence, throttled_rounds
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, CPU, MODES, mode_of
 from ortbench.model.protocol import Finished, Opened, Prepared
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.model.schema import CaseCheck, GpuReading, Machine, Target, Throttled, is_on_nvidia
+from ortbench.model.settings import recorded_variables
 from ortbench.plan.options import settings
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import POLICIES

@@ -10,18 +10,17 @@ from dataclasses import replace
 from functools import partial
 
 from ortbench.analysis.copies import put_recorded
+from ortbench.analysis.derive import cpu_time_ns, put_spin_share
 from ortbench.analysis.node_times import TOO_MANY
-from ortbench.analysis.resource_usage import cpu_time_ns, put_spin_share
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.stats import FEWEST
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.passes import COPIES_NOT_MEASURED, NODES_FAILED, SPIN_NOT_MEASURED, without_passes
 from ortbench.measure.process import WorkerLost, request_of, worker_for
 from ortbench.model.modes import CPU_CORES, CPU_SYSTEM, CPU_TIME, CPU_USER, LATENCY, MODES, NO_SPIN, modes_that
-from ortbench.model.protocol import ProfiledNodes, Recorded, StepTimes
+from ortbench.model.protocol import Node, ProfiledNodes, Recorded, Span, StepTimes, Timeline
 from ortbench.model.result import Result
 from ortbench.model.schema import Measured
-from ortbench.model.timeline import Node, Span, Timeline
 from ortbench.plan.plan import NO_SPIN as SETTINGS
 from ortbench.plan.plan import Plan
 

@@ -17,10 +17,9 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from ortbench.analysis.intervals import ROUNDS
 from ortbench.core.stats import FEW, median_interval
 from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY, STEP, TOKEN_PHASES, Work, stage_phase, taken_in
-from ortbench.model.protocol import Samples, TracedSamples
+from ortbench.model.protocol import Samples, TimedBlock, TracedSamples
 from ortbench.model.result import Case
 from ortbench.model.schema import HostTime, Stopped
-from ortbench.model.timeline import TimedBlock
 
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
 MIN_BLOCK, MAX_BLOCK = 3, 1000

@@ -287,6 +287,12 @@ class Result:
             self.warnings.append(warning)
 
 
+def are_one_run(one: Result, other: Result) -> bool:
+    """Whether the blocks of two results alternated."""
+    run_id = one.setup.get("run_id")
+    return run_id is not None and run_id == other.setup.get("run_id")
+
+
 def work_of(result: Result) -> Work:
     """What one sample of a result is of."""
     work: Work = part_of(result.kind, "model", "work_of", lambda _: INFERENCE)(result.part)

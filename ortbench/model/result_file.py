@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of, passes, unread_result
-from ortbench.core.files import write_atomically
+from ortbench.core.files import discard_ignored, make_ignored, write_atomically
 from ortbench.core.parts import Wrong, keys_of, text, value_text
 from ortbench.core.safe_text import join_words
 from ortbench.core.stats import Stats
@@ -254,3 +255,39 @@ def _references(result: Result, kind: Kind) -> Iterator[tuple[list[str | int], s
             if case.point not in shapes.values():
                 yield ["cases", number, "point"], ", ".join(case.point), ()
     yield from part_of(kind.key, "model", "references", lambda _: ())(result)
+
+
+# Folders of results
+
+
+@contextmanager
+def writable(out: Path) -> Iterator[None]:
+    """Inside the block what cannot be written is `BadInput`, with the reason."""
+    try:
+        yield
+    except (FileExistsError, NotADirectoryError):
+        raise BadInput(f"--out {out}: is not a folder") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"--out {out}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+
+
+def new_folder(out: Path, name: str) -> Path:
+    """Make a folder of its own for a run; `BadInput` where it cannot be written: better now than after the measurement."""
+    with writable(out):
+        make_ignored(out)
+        for number in range(1, 1000):
+            path = out / (name if number == 1 else f"{name}-{number}")
+            with suppress(FileExistsError):
+                path.mkdir()
+                return path
+        raise OSError(17, "too many folders of this name")
+
+
+def discard_if_empty(path: Path) -> None:
+    """Remove the folder of a run that came to nothing, and the one that was made for it."""
+    with suppress(OSError):
+        for inner in path.iterdir():
+            if inner.is_dir():
+                inner.rmdir()
+        path.rmdir()
+        discard_ignored(path.parent)

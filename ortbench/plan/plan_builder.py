@@ -6,16 +6,17 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.core import features
 from ortbench.core.errors import BadInput
 from ortbench.core.processes import environment_name
 from ortbench.core.safe_text import plain_name
-from ortbench.model.metric_names import MetricName, parse_metric
+from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import METRICS as METRICS_KNOWN
 from ortbench.model.metrics import Group
 from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, MODES, Part, named_modes, no_such
@@ -44,6 +45,9 @@ from ortbench.plan.options import (
 )
 from ortbench.plan.plan import PLAN, SAME, Loop, Plan
 from ortbench.plan.target import PARALLEL, Inputs, Shape, Stream, Target
+
+if TYPE_CHECKING:
+    from ortbench.model.metric_names import MetricName
 
 # The options of which each entry of a list would be a shape of its own, and what says how inputs look besides.
 OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.rules.is_of_shapes or it.flag == "range")
@@ -81,7 +85,7 @@ _AMOUNTS = {"duration", "precision", "iterations", "processes"}  # how much is m
 
 def run_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> Plan:
     """The plan of a run, see `plan_of`: unless options say how much is measured, it ends when processes agree."""
-    plan = plan_of(model, given, command)
+    plan = plan_of(model, given, command, known=MODES)
     return replace(plan, loop=replace(plan.loop, until_agreed=_AMOUNTS.isdisjoint(given)))
 
 
@@ -322,6 +326,8 @@ def _format_setting(key: str, value: Any) -> str:
 
 
 def _metrics(given: Sequence[str], option: str) -> tuple[MetricName, ...]:
+    from ortbench.model.metric_names import parse_metric  # which few commands have
+
     return tuple(parse_metric(text, option) for text in given)
 
 
@@ -407,3 +413,17 @@ def compared_of(given: RawOptions) -> Compared:
         if metric.best:
             raise BadInput(f"--metric {metric.text}: only a gate compares the best points", "--metric")
     return Compared(modes, metrics, given.get(_SAME.flag, SHARE.parse(SAME, _SAME.name)))
+
+
+def run_name(plans: Sequence[Plan], what: str = "") -> str:
+    """What the folder of a run is called: its name, or what it is if that is no plain run, model, EPs and time."""
+    if plans[0].name is not None:
+        return plain_name(plans[0].name).lstrip(".") or "unnamed"
+    eps = dict.fromkeys(eps_of(plans[0]) if kind_of(plans[0].work.kind).of_stages else ep_names(plans))
+    others = dict.fromkeys(environment_name(it.target.python) for it in plans if it.target.python is not None)
+    return with_time(*filter(None, [what]), Path(plans[0].model).stem, *eps, *others)
+
+
+def with_time(*parts: str) -> str:
+    """What the folder of a measurement without a name is called."""
+    return plain_name("-".join([*parts, datetime.now().strftime("%Y%m%d-%H%M%S")]))

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from ortbench.analysis.advice import Finding, Weight
 from ortbench.core import units
-from ortbench.report.console import command_lines, shorten, wrap
 from ortbench.report.model import (
     BAD,
     GOOD,
@@ -32,6 +31,7 @@ from ortbench.report.model import (
     Table,
     numbers,
 )
+from ortbench.report.terminal import command_lines, shorten, wrap
 
 # Tables for a screen: the columns that fit 80 characters, the most important ones, and so many rows
 

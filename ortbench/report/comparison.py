@@ -12,6 +12,7 @@ from ortbench.analysis.outputs import mark_doubtful
 from ortbench.analysis.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, percentile
+from ortbench.facts.common import Explanation, Fact
 from ortbench.facts.comparison import (
     FEW_RESULTS,
     Best,
@@ -25,8 +26,7 @@ from ortbench.facts.comparison import (
     ratio_facts,
     setting_facts,
 )
-from ortbench.facts.fact import Explanation, Fact
-from ortbench.facts.findings import findings_of, placement_of, repeated_warnings
+from ortbench.facts.run import findings_of, placement_of, repeated_warnings
 from ortbench.facts.sentences import phrase, sentence_of
 from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
 from ortbench.model.modes import is_rate

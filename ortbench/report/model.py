@@ -1,5 +1,5 @@
 """What a report is, whatever it is shown on: blocks of plain data, which say their content once. A renderer a medium shows
-them: `ortbench.report.markdown`, `ortbench.report.terminal`, `ortbench.features.page.report.parts`."""
+them: `ortbench.report.records`, `ortbench.report.terminal`, `ortbench.features.page.report.parts`."""
 
 from __future__ import annotations
 

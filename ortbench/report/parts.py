@@ -6,21 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from ortbench.analysis.comparison import are_one_run
+from ortbench.analysis.derive import cpu_time_ns
 from ortbench.analysis.noise import is_busy, join_noise
 from ortbench.analysis.outputs import EXPECTED, MEASURES, moved_outputs, worst
 from ortbench.analysis.placement import MOST, NOT_KNOWN, forced_by, moved_inside, operators_of, short
-from ortbench.analysis.resource_usage import cpu_time_ns
 from ortbench.core import units
 from ortbench.core.features import part_of, passes
 from ortbench.core.safe_text import join_words, shorten
 from ortbench.core.units import duration, size
 from ortbench.facts.common import doubt_facts, noise_facts
-from ortbench.facts.findings import findings_of
+from ortbench.facts.run import findings_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import METRICS, SHARE, Group, metric
 from ortbench.model.modes import CPU, CPU_TIME, ENQUEUE, NO_SPIN, SPIN_SHARE
-from ortbench.model.result import OK, Result
+from ortbench.model.result import OK, Result, are_one_run
 from ortbench.model.schema import Gpu, InnerCopies, Island, MemcpyNode, Nodes, OutputDistance, OutputsCompared, Tensor
 from ortbench.report.case_table import Own, figure_table, in_groups
 from ortbench.report.model import (

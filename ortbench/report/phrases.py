@@ -6,12 +6,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ortbench.analysis.advice import Weight
-from ortbench.analysis.comparable import variables_line
 from ortbench.analysis.items import dims_of, is_batch
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import shorten
-from ortbench.facts.findings import facts_of, findings_of, repeated_warnings
+from ortbench.facts.run import facts_of, findings_of, repeated_warnings
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import known_or_plain
 from ortbench.model.result import FAILED, OK, Case, Result, not_ok
@@ -24,7 +23,7 @@ from ortbench.model.schema import (
     Tensor,
     kind,
 )
-from ortbench.model.settings import OF_SESSION, setting_words
+from ortbench.model.settings import OF_SESSION, setting_words, variables_line
 from ortbench.report.model import (
     BAD,
     NOTHING,

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ortbench.core import safe_text
 from ortbench.plan.plan import Observer
-from ortbench.report.console import console, shorten
+from ortbench.report.terminal import console, shorten
 
 _PROGRESS_WIDTH = 20  # cells
 

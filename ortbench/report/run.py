@@ -14,15 +14,14 @@ from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import first_of, join_words, shorten
-from ortbench.facts.fact import Fact
-from ortbench.facts.findings import facts_of, findings_of, repeated_warnings
+from ortbench.facts.common import Fact
+from ortbench.facts.run import facts_of, findings_of, repeated_warnings
 from ortbench.facts.sentences import sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import CPU, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, mode_of
 from ortbench.model.result import OK, Case, Result
 from ortbench.report.brief import HEIGHT, Content, fit, narrow_table
 from ortbench.report.case_table import COPIES, FILLS, PER_RUN, SPLIT, WHOLE, Own, case_table, in_groups, segments_of
-from ortbench.report.markdown import markdown
 from ortbench.report.model import (
     DERIVED,
     NOTHING,
@@ -47,7 +46,7 @@ from ortbench.report.phrases import (
     result_name,
     warnings,
 )
-from ortbench.report.records import records_csv
+from ortbench.report.records import markdown, records_csv
 
 
 def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> Table:

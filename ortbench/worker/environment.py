@@ -22,7 +22,7 @@ from ortbench.core.errors import CANNOT_ANSWER, one_line
 from ortbench.core.processes import with_pip_of
 
 if TYPE_CHECKING:
-    from ortbench.model.protocol import Distribution
+    from ortbench.core.eps import Distribution
     from ortbench.model.schema import Warned
 
 
@@ -91,7 +91,7 @@ def package_warnings() -> list[Warned]:
     found = [] if folder is None else find_distributions(folder)
     if len(found) < 2:
         return []
-    from ortbench.analysis.eps import OVERWRITTEN, overwritten  # seldom needed, and every run would wait for it
+    from ortbench.core.eps import OVERWRITTEN, overwritten  # seldom needed, and every run would wait for it
 
     clash = overwritten(found)
     return [] if clash is None else [{"code": OVERWRITTEN, "message": with_its_pip(clash.message)}]

@@ -29,7 +29,9 @@ from ortbench.model.modes import (
     DEVICE_PINNED,
     HOST_ACCESSIBLE,
     LATENCY,
+    MODES,
     PHASE_NAMES,
+    PIPELINED,
     RESIDENT,
     RUN,
 )
@@ -64,7 +66,6 @@ from ortbench.worker.mode_base import (
     sync_steps,
     with_own_arrays,
 )
-from ortbench.worker.pipelined import PipelinedMode
 from ortbench.worker.proofs import ZeroCopy as Verdict
 from ortbench.worker.proofs import combine_verdicts, prove_by_copy_times, prove_zero_copy
 from ortbench.worker.providers import Provider
@@ -392,15 +393,22 @@ _KINDS: tuple[type[SingleMode], ...] = (
     HostAccessibleMode,
     CpuPinnedMode,
     DevicePinnedMode,
-    PipelinedMode,
     AsyncMode,
 )
-CLASSES = {kind.name: kind for kind in _KINDS}
+_CLASSES = {kind.name: kind for kind in _KINDS}
+
+
+def _class_of(name: str) -> type[SingleMode]:
+    if name == PIPELINED:
+        from ortbench.worker.pipelined import PipelinedMode  # which few runs have
+
+        return PipelinedMode
+    return _CLASSES[name]
 
 
 def make_mode(name: str, model: Model, data: Data, depth: int = DEPTH) -> Mode:
     """Set a mode up. Raises `Unsupported`: the EP or the model cannot do it; `BenchmarkFailed`: a trial of what the EP offers failed."""
-    kind = CLASSES[name]
+    kind = _class_of(name)
     kind.check(model)
     return kind.make(model, data, depth)
 
@@ -408,13 +416,13 @@ def make_mode(name: str, model: Model, data: Data, depth: int = DEPTH) -> Mode:
 def unsupported_reason(name: str, provider: Provider) -> str | None:
     """What an EP lacks for a mode, whatever the model, or what is wrong with it; None if it can do it."""
     try:
-        return runs_problem(provider) or CLASSES[name].missing_feature(provider)
+        return runs_problem(provider) or _class_of(name).missing_feature(provider)
     except BenchmarkFailed as error:
         return str(error)
 
 
 def unsupported_modes(provider: Provider) -> dict[str, str | None]:
-    return {name: unsupported_reason(name, provider) for name in CLASSES}
+    return {name: unsupported_reason(name, provider) for name in MODES}
 
 
 @dataclass

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import onnxruntime as ort
 
-from ortbench.analysis.eps import SHARED, shared_name
 from ortbench.core import eps
-from ortbench.core.eps import CPU_EP, CUDA_EP, NO_DEVICE, SHORT_NAMES, EpPackage, key
+from ortbench.core.eps import CPU_EP, CUDA_EP, NO_DEVICE, SHARED, SHORT_NAMES, EpPackage, key, shared_name
 from ortbench.core.errors import BadInput, BenchmarkFailed, one_line
 from ortbench.plan.option_types import is_library
 from ortbench.worker import environment

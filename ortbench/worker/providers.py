@@ -19,8 +19,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
-from ortbench.analysis.eps import SHARED
-from ortbench.core.eps import CPU_EP, NO_DEVICE, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
+from ortbench.core.eps import CPU_EP, NO_DEVICE, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHARED, SHORT_NAMES
 from ortbench.core.errors import BadInput, BenchmarkFailed, ort_text
 from ortbench.plan.target import POLICIES, Target, own
 from ortbench.worker import environment, libraries

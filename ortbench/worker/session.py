@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
-from ortbench.analysis.eps import File, cache_options, is_warm
-from ortbench.core.eps import CPU_EP, CUDA_EP, NAMED_DEVICES
+from ortbench.core.eps import CPU_EP, CUDA_EP, NAMED_DEVICES, File, cache_options, is_warm
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import digest
 from ortbench.plan.target import Target
-from ortbench.worker import environment, streams
+from ortbench.worker import environment
 from ortbench.worker.libraries import bundled_library, load_problem
 from ortbench.worker.memory import Locations, describe_memory, find_locations
 from ortbench.worker.plugins import custom_ops_hint, register_custom_ops
@@ -126,7 +125,11 @@ def open_model(
     is_capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
     _check_capture(target, provider, is_capturing)
     plain_options = run_options(target, NOT_CAPTURED if is_capturing else None)
-    stream = None if target.stream is None else streams.make_compute_stream(target.stream, provider)
+    stream = None
+    if target.stream is not None:
+        from ortbench.worker import streams  # which few runs have
+
+        stream = streams.make_compute_stream(target.stream, provider)
     cached = engine_options(path, target, provider.name)
     switched_on = {**(stream.options() if stream else {}), **(_CAPTURE_OPTIONS[provider.name] if is_capturing else {})}
     target = replace(target, options={**switched_on, **target.options})

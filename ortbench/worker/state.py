@@ -111,7 +111,7 @@ class Worker:
 
 def _not_there(error: ImportError) -> Exception:
     """The same, with what to do about it, where this environment lacks what a worker needs."""
-    from ortbench.analysis.eps import mending
+    from ortbench.core.eps import mending
     from ortbench.worker import environment
 
     numpy = environment.installed_version("numpy")

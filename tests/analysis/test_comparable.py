@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparable import are_alike, changes, mismatches, recorded_variables, variables_line
+from ortbench.analysis.comparable import are_alike, changes, mismatches
 from ortbench.analysis.comparison import in_both, rows
 from ortbench.analysis.series import Selection, point_text
 from ortbench.core.errors import NotComparable
@@ -15,6 +15,7 @@ from ortbench.facts.comparison import alone_facts, ratio_facts, remark_facts
 from ortbench.features.load.analysis import load_cases
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import UNSUPPORTED, Case, Result
+from ortbench.model.settings import recorded_variables, variables_line
 from tests.results import (
     CROSSING,
     MS,

@@ -27,9 +27,9 @@ from ortbench.analysis.intervals import PAIRS, PARTS, blocks, by_round, fewest, 
 from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.series import STATISTICS, Selection
 from ortbench.core.stats import FEWEST
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.comparison import bests, lacking_facts
-from ortbench.facts.findings import findings_of
+from ortbench.facts.run import findings_of
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates import ALPHA, BASELINE, CANDIDATE, SequentialTests, add_cases, regression_tests
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.plan import Limits

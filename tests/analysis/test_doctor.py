@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.eps import SHARED as SHARED_NAME
-from ortbench.analysis.eps import shared_name
+from ortbench.core.eps import SHARED as SHARED_NAME
+from ortbench.core.eps import shared_name
 from ortbench.features.doctor.facts import BAD, GOOD, KNOW, examine, usable, visible, works
 from ortbench.features.doctor.model import Facts
 from tests.machines import SITE, card, ep, gpu_machine, hardware, quiet_machine

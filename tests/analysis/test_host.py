@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.resource_usage import cpu_time_ns
+from ortbench.analysis.derive import cpu_time_ns
 from ortbench.core.eps import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load

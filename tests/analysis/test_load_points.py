@@ -13,7 +13,7 @@ import pytest
 
 from ortbench.analysis.load_points import LEAST, interval, is_full, rate_of
 from ortbench.core.stats import Value, summarise
-from ortbench.facts.findings import facts_of
+from ortbench.facts.run import facts_of
 from ortbench.features.load.analysis import (
     CONCURRENCY,
     RATE,

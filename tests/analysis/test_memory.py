@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.resource_usage import computes_on_host, figure, why_unknown
+from ortbench.analysis.derive import computes_on_host, figure, why_unknown
 from ortbench.core.eps import CPU_EP
 from ortbench.features.memory.analysis import arenas, device_total, heaviest
 from tests.results import EP, measured, steady, weighed

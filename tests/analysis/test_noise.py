@@ -13,7 +13,7 @@ from ortbench.analysis.speedups import ALIKE, FASTER, NOISY, SLOWER, claim_betwe
 from ortbench.core.stats import Value
 from ortbench.facts.common import busy_fact
 from ortbench.facts.comparison import mode_facts
-from ortbench.facts.findings import facts_of
+from ortbench.facts.run import facts_of
 from ortbench.facts.sentences import large_figures
 from ortbench.features.sweep.analysis import is_noisy
 from ortbench.model.modes import CPU, DEVICE, RESIDENT

@@ -23,15 +23,15 @@ from ortbench.analysis.outputs import (
     worst,
 )
 from ortbench.core.errors import BadInput
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
 from ortbench.facts.common import doubt_facts
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import check_alone
 from ortbench.features.gate.plan import Limits
 from ortbench.model.protocol import OutputComparison
 from ortbench.model.result import Result
 from ortbench.report.comparison import build, build_configurations
-from ortbench.report.markdown import markdown
+from ortbench.report.records import markdown
 from ortbench.worker import proofs
 from tests.expect import refusal, there
 from tests.results import measured, result_of, steady

@@ -10,7 +10,7 @@ import pytest
 from ortbench.analysis.comparable import mismatches
 from ortbench.analysis.comparison import rows
 from ortbench.analysis.items import failures, point_as_result
-from ortbench.facts.findings import facts_of
+from ortbench.facts.run import facts_of
 from ortbench.features.sweep.analysis import best_of, has_a_cost, merge, summarise_switching
 from ortbench.features.sweep.plan import Shape
 from ortbench.model.metric_names import Slo

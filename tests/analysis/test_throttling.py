@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.analysis.throttling import leave_out, throttled_rounds
+from ortbench.measure.gpus import leave_out, throttled_rounds
 from ortbench.model.result import Case
 from ortbench.model.schema import GpuReading
 from tests.expect import there

@@ -13,8 +13,8 @@ from ortbench.analysis.intervals import ABOVE, BELOW, MARGIN, OPEN, SAME, Verdic
 from ortbench.analysis.load_points import keeps_to
 from ortbench.analysis.speedups import claim
 from ortbench.core.stats import Value
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
-from ortbench.facts.findings import facts_of
+from ortbench.facts.run import facts_of
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates import verdict_on
 from ortbench.features.sweep.analysis import has_a_cost, new_switching
 from ortbench.model.modes import CPU, DEVICE, RESIDENT

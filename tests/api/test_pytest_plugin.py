@@ -24,7 +24,7 @@ import json
 import os
 import time
 import pytest
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.gate.gates.checks import Verdict as Stored
 
 

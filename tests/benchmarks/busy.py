@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import onnx
 
-from ortbench.facts.fact import Fact
-from ortbench.facts.findings import facts_of
+from ortbench.facts.common import Fact
+from ortbench.facts.run import facts_of
 from ortbench.facts.sentences import sentence_of
 from ortbench.model.result import Result
 from ortbench.model.result_file import load

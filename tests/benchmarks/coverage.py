@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ortbench.analysis.comparison import BETWEEN_RUNS
 from ortbench.analysis.intervals import SAME, verdict_of
 from ortbench.core.stats import FEW, Ratio, Rounds, figure_of, ratio_of, sign_test_interval
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.measure.progress import AGREEMENT, agree
 from ortbench.measure.schedule import MIN_ROUNDS, is_precise
 from ortbench.plan.plan import PROCESSES

@@ -33,7 +33,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import overall
 from ortbench.features.gate.plan import Limits

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench.analysis.comparison import compare_series
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates import RatioTest, SequentialTests, regression_tests
 from ortbench.features.gate.plan import Limits
 from tests.benchmarks.gate_trace import FOLDER, LANES

@@ -27,7 +27,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.model.result_file import load
 from tests.benchmarks.gate_live import write_verdicts
 from tests.benchmarks.gate_trace import FOLDER

@@ -9,8 +9,8 @@ import pytest
 
 from ortbench.core import units
 from ortbench.core.stats import Value
-from ortbench.facts.fact import Fact, Quantity
-from ortbench.facts.findings import facts_of
+from ortbench.facts.common import Fact, Quantity
+from ortbench.facts.run import facts_of
 from ortbench.facts.sentences import sentence
 from ortbench.features.load import report as load
 from ortbench.model.result import Result

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.facts.fact import Fact
-from ortbench.facts.findings import facts_of, headline
+from ortbench.facts.common import Fact
+from ortbench.facts.run import facts_of, headline
 from ortbench.facts.sentences import sentence
 from ortbench.model.result import Case, Result
 from tests.expect import there

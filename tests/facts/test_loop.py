@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from ortbench.facts.findings import facts_of, headline
+from ortbench.facts.run import facts_of, headline
 from ortbench.features.loop.analysis import jumps
 from ortbench.model.modes import SHARED
 from ortbench.model.result import Case, Result

@@ -10,7 +10,7 @@ import pytest
 from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Value
 from ortbench.facts.comparison import headline_of_many
-from ortbench.facts.findings import facts_of, repeated_warnings
+from ortbench.facts.run import facts_of, repeated_warnings
 from ortbench.model.result import Case, Result
 from ortbench.report.parts import memory_table
 from tests.expect import there

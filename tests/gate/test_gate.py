@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.gate.gates import (
     BASELINE,
     BLOCK_STATISTICS,

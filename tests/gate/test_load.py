@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import check_alone, confirm_checks
 from ortbench.features.gate.plan import Limits, limits_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates.baseline import LiveGate, check_stored
 from ortbench.features.gate.gates.checks import Verdict, check_alone
 from ortbench.features.gate.plan import Limits

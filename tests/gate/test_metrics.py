@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.chain.model import ChainWork
 from ortbench.features.gate.gates import BASELINE, CANDIDATE, regression_tests
 from ortbench.features.gate.gates.baseline import LiveGate, check_stored

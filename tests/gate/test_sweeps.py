@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from ortbench.core.errors import BadInput, NotComparable
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import check_alone
 from ortbench.features.gate.job import gate_stored

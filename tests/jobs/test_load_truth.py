@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortbench.facts.findings import facts_of
+from ortbench.facts.run import facts_of
 from ortbench.features.load.analysis import load_cases, load_point_of
 from ortbench.features.load.analysis.blocks import OpenLoopBlock
 from ortbench.features.load.analysis.queueing import cycle_interval

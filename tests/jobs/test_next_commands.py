@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis.advice import again, how_to_write, inspection, lever, node_times
-from ortbench.facts.findings import facts_of, findings_of
+from ortbench.facts.run import facts_of, findings_of
 from ortbench.model.result import OK, Result
 from ortbench.model.result_file import load
 from tests.benchmarks.same import Install

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.facts.findings import facts_of
+from ortbench.facts.run import facts_of
 from ortbench.model.result import Result
 from tests.conftest import ortbench
 from tests.jobs.test_suite_run import suite

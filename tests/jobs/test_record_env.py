@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.analysis.comparable import recorded_variables
 from ortbench.model.result_file import save
+from ortbench.model.settings import recorded_variables
 from tests.conftest import MODELS, ONCE, measure, ortbench
 from tests.results import measured, result_of, steady
 

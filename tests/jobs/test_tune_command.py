@@ -13,7 +13,7 @@ import pytest
 
 from ortbench.analysis.intervals import Interval
 from ortbench.core.errors import BadInput
-from ortbench.facts.findings import findings_of
+from ortbench.facts.run import findings_of
 from ortbench.features.tune import job as tune
 from ortbench.features.tune.analysis import Search
 from ortbench.features.tune.job import Tuning
@@ -23,7 +23,7 @@ from ortbench.jobs.publishing import Measured
 from ortbench.measure.progress import duration_for
 from ortbench.model.settings import Several
 from ortbench.plan.plan import Observer, Plan
-from ortbench.report.markdown import markdown
+from ortbench.report.records import markdown
 from tests.conftest import MODELS, ortbench
 from tests.results import measured, nvidia_result, steady
 from tests.truth import relu_model

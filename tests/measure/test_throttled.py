@@ -7,10 +7,10 @@ import pytest
 from ortbench.core.stats import summarise
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_gpus
+from ortbench.model.protocol import TimedBlock, Timeline
 from ortbench.model.result import Result
 from ortbench.model.result_file import parse, result_json
 from ortbench.model.schema import GpuReading
-from ortbench.model.timeline import TimedBlock, Timeline
 from ortbench.plan.plan import Plan
 from tests.expect import there
 from tests.results import measured, nvidia_result, result_of, steady

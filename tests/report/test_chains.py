@@ -9,7 +9,7 @@ from ortbench.features.chain.analysis import crossing_ns, put_figures
 from ortbench.features.chain.model import ChainLink
 from ortbench.features.chain.page import link_costs, stage_times
 from ortbench.features.chain.report import link_table
-from ortbench.report.markdown import markdown
+from ortbench.report.records import markdown
 from ortbench.report.run import build
 from tests.expect import there
 from tests.report.test_figures import bars

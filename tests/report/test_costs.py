@@ -18,8 +18,8 @@ from ortbench.features.suite.report import build as build_suite
 from ortbench.features.suite.report import csv as suite_csv
 from ortbench.model.result import Result
 from ortbench.report import comparison, run
-from ortbench.report.markdown import markdown
 from ortbench.report.parts import cost_parts, host_table
+from ortbench.report.records import markdown
 from tests.results import MB, MS, US, broken, decoding, drawing, hosted, measured, result_of, steady, weighed
 
 pytestmark = pytest.mark.usefixtures("undrawn")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparable import changes
-from ortbench.report.markdown import markdown
+from ortbench.report.records import markdown
 from ortbench.report.run import build
 from tests.results import drawing, published
 

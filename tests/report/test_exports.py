@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.junit.report import (
     ERROR,
     SKIPPED,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.facts.findings import facts_of, findings_of, headline
+from ortbench.facts.run import facts_of, findings_of, headline
 from ortbench.features.page.report.page import build_page
 from ortbench.model.result_file import load
 from tests.conftest import ROOT

@@ -29,10 +29,9 @@ from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
 from ortbench.model.result import FAILED
 from ortbench.model.result_file import parse
-from ortbench.report.markdown import escape, markdown
 from ortbench.report.model import Column, Command, Heading, Kind, Note, Notes, Paragraph, Report, Table, Title
 from ortbench.report.progress import LiveProgress
-from ortbench.report.records import csv_text
+from ortbench.report.records import csv_text, escape, markdown
 from ortbench.report.terminal import print_report
 from tests.conftest import MODELS, ROOT, Ran, ortbench, ortbench_here
 from tests.hostile import NAMES, UNSEEN, model

@@ -15,8 +15,8 @@ from ortbench.features.page.report.chart_model import LineChart
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
 from ortbench.model.result import UNSUPPORTED, Case
-from ortbench.report.markdown import markdown
 from ortbench.report.model import Table
+from ortbench.report.records import markdown
 from ortbench.report.run import build
 from tests.expect import there
 from tests.results import MS, closed, failed_level, load_result, noise_of, opened, paced, serving, slo_rate

@@ -10,7 +10,7 @@ from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.loop.report import copied_per_step
 from ortbench.features.services.report import action_json
 from ortbench.report.case_table import sparkline
-from ortbench.report.markdown import markdown
+from ortbench.report.records import markdown
 from ortbench.report.run import build
 from tests.report.test_terminal import shown
 from tests.results import MS, US, decoding, generating, loop_case, loop_result

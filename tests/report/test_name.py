@@ -9,10 +9,10 @@ import pytest
 
 from ortbench.core.errors import CANNOT_TELL, DONE, REGRESSION
 from ortbench.features.page.report.page import build_page
-from ortbench.measure.folder import run_name
 from ortbench.plan.plan import Plan
-from ortbench.report.markdown import markdown
+from ortbench.plan.plan_builder import run_name
 from ortbench.report.phrases import heading
+from ortbench.report.records import markdown
 from ortbench.report.run import build
 from tests.conftest import MODELS, ONCE, ortbench
 from tests.results import measured, result_of, steady

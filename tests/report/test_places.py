@@ -12,8 +12,8 @@ from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.page.report.page import build_page
 from ortbench.model.result import Result
 from ortbench.report import comparison, run
-from ortbench.report.markdown import markdown
 from ortbench.report.model import Report
+from ortbench.report.records import markdown
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
 from tests.results import EP, MB, published

@@ -14,9 +14,9 @@ from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Stopped
 from ortbench.report.comparison import tables
-from ortbench.report.markdown import markdown
 from ortbench.report.model import NOTHING
 from ortbench.report.phrases import heading
+from ortbench.report.records import markdown
 from ortbench.report.run import build, mode_table, splits
 from ortbench.report.terminal import stack_columns
 from tests.conftest import ROOT

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.facts import checks
-from ortbench.facts.checks import Check
+from ortbench.facts import sentences
+from ortbench.facts.sentences import Check
 from ortbench.features.bandwidth import report as bandwidth
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import Verdict
@@ -149,7 +149,9 @@ def test_bandwidth_curves(path: Path) -> None:
 
 
 def test_what_failed_comes_first() -> None:
-    found = [Check(verdict, verdict, "of something") for verdict in (checks.PASSED, checks.UNCLEAR, checks.FAILED)]
+    found = [
+        Check(verdict, verdict, "of something") for verdict in (sentences.PASSED, sentences.UNCLEAR, sentences.FAILED)
+    ]
     lines = lines_of(gate_screen(Verdict([results.published()] * 2, found)))
     assert [line[0] for line in lines if line[:2] in ("✗ ", "? ", "✓ ")] == ["✗", "?", "✓"]
     assert lines[-1].startswith("gate: ")

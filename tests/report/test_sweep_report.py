@@ -20,7 +20,7 @@ from ortbench.model.metric_names import Slo
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Axis
-from ortbench.report.markdown import markdown
+from ortbench.report.records import markdown
 from ortbench.report.run import build
 from tests.conftest import ROOT
 from tests.expect import there

@@ -20,9 +20,9 @@ from rich.cells import cell_len
 
 from ortbench.analysis.comparison import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.core.errors import REGRESSION
-from ortbench.facts.checks import FAILED as CHECK_FAILED
-from ortbench.facts.checks import PASSED, UNCLEAR, Check
-from ortbench.facts.fact import Fact
+from ortbench.facts.common import Fact
+from ortbench.facts.sentences import FAILED as CHECK_FAILED
+from ortbench.facts.sentences import PASSED, UNCLEAR, Check
 from ortbench.features.devices.report import print_devices
 from ortbench.features.gate import report as gate
 from ortbench.features.gate.gates.checks import Verdict
@@ -33,10 +33,9 @@ from ortbench.model.result import FAILED, Result
 from ortbench.model.result_file import load
 from ortbench.report import comparison, model, run
 from ortbench.report.comparison import verdict_cell
-from ortbench.report.console import Screen, shorten, wrap
 from ortbench.report.model import BAD, GOOD, KEY, Cell, Column, Kind, Report, Table
 from ortbench.report.run import screen as default_screen
-from ortbench.report.terminal import print_report, print_table
+from ortbench.report.terminal import Screen, print_report, print_table, shorten, wrap
 from tests.conftest import ROOT, command, lacking
 from tests.results import (
     case,

@@ -9,14 +9,14 @@ import pytest
 
 from ortbench.analysis.derive import derive
 from ortbench.analysis.items import item_bytes
-from ortbench.facts.checks import PASSED
+from ortbench.facts.sentences import PASSED
 from ortbench.features.page.report.page import build_page
 from ortbench.features.suite import report as suite
 from ortbench.features.suite.job.record import MISSING, Record, figures
 from ortbench.model.result import Result
 from ortbench.report import comparison
-from ortbench.report.markdown import markdown
 from ortbench.report.model import Notes
+from ortbench.report.records import markdown
 from ortbench.report.run import build, mode_table
 from tests.results import MS, US, broken, measured, result_of, steady, tensor
 

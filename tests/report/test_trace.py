@@ -17,11 +17,10 @@ from ortbench.features.load.analysis.blocks import ClosedLoopBlock
 from ortbench.features.load.analysis.samples import LoadSamples, load_blocks
 from ortbench.features.trace.report import chrome_trace, trace_json
 from ortbench.model.modes import COSTS, READBACK
-from ortbench.model.protocol import NodeEvent
+from ortbench.model.protocol import Failure, Node, NodeEvent, Span, TimedBlock, Timeline
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Sync as SyncRecord
-from ortbench.model.timeline import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.worker.measuring import step_times
 from ortbench.worker.mode_base import Step
 from ortbench.worker.state import Worker

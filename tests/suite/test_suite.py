@@ -11,14 +11,14 @@ import pytest
 
 from ortbench.core import parts
 from ortbench.core.errors import BadInput
-from ortbench.facts.checks import PASSED, Check
+from ortbench.facts.sentences import PASSED, Check
 from ortbench.features.suite.job.cases import Suite, parse_shard, read, shard
 from ortbench.features.suite.job.jobs import Job, fingerprint, jobs_of
 from ortbench.features.suite.job.record import Record, exit_code, record_from
 from ortbench.features.suite.report import build, case_table, csv, headline
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import MODES, USUAL_MODES
-from ortbench.report.markdown import markdown
+from ortbench.report.records import markdown
 from tests.conftest import MODELS
 from tests.expect import refusal
 

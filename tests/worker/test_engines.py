@@ -11,8 +11,8 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from ortbench.analysis.eps import TENSORRT, File, is_warm
 from ortbench.core import files
+from ortbench.core.eps import TENSORRT, File, is_warm
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.measure.configuration import Configuration
 from ortbench.plan.plan import Plan

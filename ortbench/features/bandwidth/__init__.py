@@ -2,6 +2,7 @@
 
 from ortbench.core.features import MEASURE, Command, Feature
 
+FILE_NAME = "bandwidth.json"
 _REQUESTS = ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish")
 _OPTIONS = ("ep", "ep-library", "device", "python", "timeout", "wait-quiet", "require-quiet")
 FEATURE = Feature(

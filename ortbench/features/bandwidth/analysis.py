@@ -21,7 +21,8 @@ from ortbench.analysis.intervals import blocks, ratio_of_medians
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import Ratio, summarise
-from ortbench.features.bandwidth.model import FILE_NAME, KIND
+from ortbench.features.bandwidth import FILE_NAME
+from ortbench.features.bandwidth.model import KIND
 from ortbench.model.modes import COPY, D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, MEMORIES, ORDINARY
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load

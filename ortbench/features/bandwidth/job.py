@@ -10,7 +10,7 @@ from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.core.features import is_there
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.features.bandwidth.model import FILE_NAME
+from ortbench.features.bandwidth import FILE_NAME
 from ortbench.jobs.publishing import Measured, publish
 from ortbench.jobs.run import result_saver, saving
 from ortbench.plan.plan import Observer, OutputOptions
@@ -42,8 +42,8 @@ def measure_curve(plan: CopyPlan, out: Path | None, quiet: bool, observer: Obser
 
     client = open_copies(plan)
 
-    from ortbench.measure.folder import new_folder, with_time
-    from ortbench.plan.plan_builder import ep_name
+    from ortbench.model.result_file import new_folder
+    from ortbench.plan.plan_builder import ep_name, with_time
 
     make_folder = None if out is None else lambda: new_folder(out, with_time("bandwidth", ep_name(plan.target)))
     with saving(client, make_folder, quiet, observer) as (folder, told):
@@ -58,8 +58,7 @@ def _write_tables(result: Result, folder: Path) -> None:
     """Write the tables of a finished curve, and the plot where Matplotlib was not left out; what could not be written is noted."""
     from ortbench.features.bandwidth.analysis import measured_cases
     from ortbench.features.bandwidth.report import build
-    from ortbench.report.markdown import markdown
-    from ortbench.report.records import records_csv
+    from ortbench.report.records import markdown, records_csv
 
     write_or_note(folder / "table.md", markdown(build(result)))
     write_or_note(folder / "table.csv", records_csv(result))

@@ -8,7 +8,6 @@ from ortbench.model import schema
 from ortbench.model.kinds import Axis, Kind, View
 from ortbench.model.protocol import OpenedEp
 
-FILE_NAME = "bandwidth.json"
 KIND = Kind(
     "bandwidth", "a bandwidth curve", "copy",
     (View(),),

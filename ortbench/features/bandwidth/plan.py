@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.core.errors import BadInput
 from ortbench.core.files import check_readable
+from ortbench.features.bandwidth import FILE_NAME
 from ortbench.plan.option_types import PATH_OR_FOLDER, SIZE, TIME, WHOLE, check_seconds
 from ortbench.plan.options import MEASURED, PYTHON, RawOptions, at_least, check_values, new_option, not_negative, option
 from ortbench.plan.plan import require_quiet, timeout, wait_quiet
@@ -92,8 +93,6 @@ def check(plan: CopyPlan) -> None:
 
 def when_open(results: Sequence[Result], out: Path | None, given: RawOptions) -> None:
     """Have the copies of runs compared with a curve: that which was named, or the newest in `out` that fits."""
-    from ortbench.features.bandwidth.model import FILE_NAME
-
     curve = given.get("bandwidth")
     if curve is not None or (out is not None and any(out.glob(f"*/{FILE_NAME}"))):
         from ortbench.features.bandwidth.analysis import attach

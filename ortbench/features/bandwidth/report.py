@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortbench.core import units
 from ortbench.core.stats import SAMPLES_FOR, Stats, percentile
-from ortbench.facts.findings import findings_of
+from ortbench.facts.run import findings_of
 from ortbench.facts.sentences import in_order
 from ortbench.features.bandwidth.analysis import TITLES, gbps, measured_cases, memory_of, size_of, sync_of
 from ortbench.features.bandwidth.analysis import failures as failures_of

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli.measure import measure_plans
 from ortbench.cli.options import command_line
+from ortbench.cli.program import measure_plans
 from ortbench.plan.options import RawOptions
 
 

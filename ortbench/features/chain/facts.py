@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.advice import Weight
-from ortbench.facts.common import host_facts
-from ortbench.facts.fact import Fact, bytes_of, latency, ns, share
+from ortbench.facts.common import Fact, bytes_of, host_facts, latency, ns, share
 from ortbench.facts.run import speedup_facts
 from ortbench.facts.sentences import Sentence
 from ortbench.features.chain.model import Chain

@@ -156,7 +156,7 @@ def show_devices(
 
 def list_devices(library: str | None, python: str | None, check: str | None = None) -> Listed:
     """What `devices` shows; raises as it does."""
-    from ortbench.analysis.eps import NO_GPU, lacks_gpu, problem_of
+    from ortbench.core.eps import NO_GPU, lacks_gpu, problem_of
     from ortbench.measure.environment import has_nvidia_gpu
 
     found: Listed = ask_once(_LIST_S, python, "devices", library=check or library)

@@ -9,8 +9,7 @@ from ortbench.core.safe_text import visible
 from ortbench.features.devices.model import Listed
 from ortbench.model.protocol import EpDevice, ListedEp
 from ortbench.model.schema import vendor_name
-from ortbench.report.console import Screen
-from ortbench.report.terminal import print_memory, print_modes
+from ortbench.report.terminal import Screen, print_memory, print_modes
 
 
 def print_devices(found: Listed, verbose: bool = True) -> None:

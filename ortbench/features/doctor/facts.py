@@ -7,10 +7,21 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ortbench.analysis.eps import NO_GPU, SHARED, in_folder, lacks_gpu, mending, overwritten, problem_of
 from ortbench.analysis.noise import WHO, used_by_others
 from ortbench.core import units
-from ortbench.core.eps import CUDA_PACKAGE, SHORT_NAMES, is_nvidia, origin
+from ortbench.core.eps import (
+    CUDA_PACKAGE,
+    NO_GPU,
+    SHARED,
+    SHORT_NAMES,
+    in_folder,
+    is_nvidia,
+    lacks_gpu,
+    mending,
+    origin,
+    overwritten,
+    problem_of,
+)
 from ortbench.core.safe_text import join_words
 from ortbench.facts.common import busy_fact
 from ortbench.facts.sentences import phrase

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from ortbench.analysis.intervals import by_round
 from ortbench.analysis.noise import join_noise
-from ortbench.analysis.throttling import held_by
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import temporary_folder
 from ortbench.core.processes import find_nsys, nsys_version
@@ -28,7 +27,7 @@ from ortbench.measure.environment import (
     read_text,
     usable_cores,
 )
-from ortbench.measure.gpus import Calls, clocks, opened_nvml, read_value, read_values
+from ortbench.measure.gpus import Calls, clocks, held_by, opened_nvml, read_value, read_values
 from ortbench.measure.noise import noise_for
 from ortbench.measure.process import Client
 from ortbench.measure.rounds import Rounds

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ortbench.core.errors import BadInput
 from ortbench.facts.sentences import sentences
-from ortbench.report.console import Screen, show_markdown
 from ortbench.report.glossary import Entry, Group, entries
+from ortbench.report.terminal import Screen, show_markdown
 
 _LONGEST = 5  # words that a term has at most
 _OPTION = re.compile(r"\| `--(([a-z0-9-]+)[^`]*)` \| ([^|]*) \|.* \| (.+)\. \|")  # a row of the page of options

@@ -11,7 +11,7 @@ from ortbench.api.calls import AnyPath, Interrupted, Tell, check_saved, measurin
 from ortbench.api.commands import read_call, until_interrupted
 from ortbench.api.results import Result, markdown_of, read, tables_of
 from ortbench.core.safe_text import visible
-from ortbench.facts.checks import PASSED
+from ortbench.facts.sentences import PASSED
 from ortbench.features.gate.gates.checks import Verdict as GateVerdict
 from ortbench.model.result import Result as StoredResult
 from ortbench.report.model import Report

@@ -13,22 +13,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ortbench.analysis.comparable import (
-    apart,
-    are_alike,
-    changes,
-    different_stages,
-    mismatches,
-    short,
-)
+from ortbench.analysis.comparable import apart, are_alike, changes, different_stages, mismatches, short
 from ortbench.analysis.intervals import ABOVE, BELOW, verdict_of
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.features import candidates, features, is_there, part_of
 from ortbench.core.files import ModelFiles, make_folder, write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.facts.checks import FAILED, UNCLEAR, Check
+from ortbench.facts.common import Fact
 from ortbench.facts.comparison import remark_facts
-from ortbench.facts.fact import Fact
+from ortbench.facts.sentences import FAILED, UNCLEAR, Check
 from ortbench.features.gate.gates.baseline import LiveGate, check_stored
 from ortbench.features.gate.gates.checks import (
     AGAIN,
@@ -62,8 +55,7 @@ from ortbench.plan.options import (
 from ortbench.plan.plan import Observer, OutputOptions, Plan, check
 from ortbench.plan.plan_builder import modes_to_compare, with_memory
 from ortbench.plan.target import Inputs
-from ortbench.report.markdown import markdown
-from ortbench.report.records import Part, Publication
+from ortbench.report.records import Part, Publication, markdown
 
 # What is asked for
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from ortbench.analysis.comparison import Row, rows
 from ortbench.analysis.series import Point
 from ortbench.core.safe_text import capitalize
-from ortbench.facts.checks import FAILED, PASSED, Check
-from ortbench.facts.checks import UNCLEAR as UNDECIDED
 from ortbench.facts.comparison import is_repeated
+from ortbench.facts.sentences import FAILED, PASSED, Check
+from ortbench.facts.sentences import UNCLEAR as UNDECIDED
 from ortbench.features.gate.gates.checks import Verdict, overall
 from ortbench.model.metrics import Figure, figure
 from ortbench.report.brief import brief

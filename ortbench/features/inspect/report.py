@@ -11,10 +11,9 @@ from ortbench.core import units
 from ortbench.core.safe_text import first_of, shorten, visible
 from ortbench.features.inspect.model import Inspected
 from ortbench.model.schema import SuggestedLoop, Tensor
-from ortbench.report.console import Screen, pad
 from ortbench.report.parts import outline
 from ortbench.report.phrases import sequence
-from ortbench.report.terminal import print_memory, print_modes, print_table
+from ortbench.report.terminal import Screen, pad, print_memory, print_modes, print_table
 
 _FIRST = 4  # tensors of a kind, where not all are shown
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for

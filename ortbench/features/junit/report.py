@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from ortbench.analysis.resource_usage import cpu_time_ns, figure
+from ortbench.analysis.derive import cpu_time_ns, figure
 from ortbench.analysis.series import value_of
 from ortbench.core.errors import one_line
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
 from ortbench.core.units import duration, energy, size
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check
 from ortbench.model import modes
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import TIME, known_or_plain

@@ -8,17 +8,16 @@ from itertools import takewhile
 from operator import itemgetter
 
 from ortbench.analysis.advice import Weight, again, how_to_write
+from ortbench.analysis.derive import STILL
 from ortbench.analysis.intervals import ABOVE, at_most, verdict_of
 from ortbench.analysis.load_points import LEAST, block_figures, by_name, interval, is_full, latency_of, rate_of
 from ortbench.analysis.noise import is_busy, quiet_options, supports_within
-from ortbench.analysis.resource_usage import STILL
 from ortbench.analysis.speedups import FASTER, NOISY, UNKNOWN, may_be_faster
 from ortbench.core.eps import CPU_EP
 from ortbench.core.safe_text import join_words
 from ortbench.core.stats import FEW, Value
 from ortbench.core.units import rate_asked
-from ortbench.facts.common import condition
-from ortbench.facts.fact import Fact, Quantity, Values, ns, per_s, share, times
+from ortbench.facts.common import Fact, Quantity, Values, condition, ns, per_s, share, times
 from ortbench.facts.run import MORE_PROCESSES
 from ortbench.facts.sentences import LONGER, PROGRAM, WAIT, Sentence
 from ortbench.features.load.analysis import (

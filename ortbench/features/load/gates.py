@@ -11,8 +11,8 @@ from ortbench.analysis.series import PERCENTILES, Key, Point, block_figure_of, i
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.features import candidates
 from ortbench.core.safe_text import join_words
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
-from ortbench.facts.fact import Fact, Values, ns
+from ortbench.facts.common import Fact, Values, ns
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.features.gate.gates import (
     BASELINE,
     CANDIDATE,

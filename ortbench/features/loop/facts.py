@@ -8,8 +8,7 @@ from ortbench.analysis.advice import Weight, lever
 from ortbench.analysis.noise import is_busy, supports_within
 from ortbench.analysis.speedups import FASTER, SLOWER, claim_between, fastest, is_on_host, speedup_between
 from ortbench.core.stats import Value
-from ortbench.facts.common import host_facts
-from ortbench.facts.fact import Fact, Quantity, Values, bytes_of, latency, ns, times
+from ortbench.facts.common import Fact, Quantity, Values, bytes_of, host_facts, latency, ns, times
 from ortbench.facts.run import residency_verdict, speedup_facts
 from ortbench.facts.sentences import Sentence
 from ortbench.features.loop.analysis import (

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
-from ortbench.analysis.resource_usage import KEY
+from ortbench.analysis.derive import KEY
 from ortbench.core.errors import OrtbenchError
 from ortbench.core.features import part_of
 from ortbench.core.stats import FEW, student

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ortbench.analysis.resource_usage import KEY
+from ortbench.analysis.derive import KEY
 from ortbench.core import units
 from ortbench.features.memory.model import CaseMemory
 from ortbench.model.result import Case, Result

@@ -42,7 +42,7 @@ def profile(plan: Plan, attach_only: bool, wanted: OutputOptions) -> int:
 
     from ortbench.features.profile.analysis import profile_json
     from ortbench.features.profile.report import build
-    from ortbench.report.markdown import markdown
+    from ortbench.report.records import markdown
 
     text, table = profile_json(made), markdown(build(made))
     files.write_or_note(folder / SESSION, text)
@@ -68,9 +68,9 @@ def _record_session(plan: Plan, tool: str, out: Path, quiet: bool, remarks: list
     """The session of another process, which Nsight Systems records, and what both found."""
     from ortbench.core.files import temporary_folder
     from ortbench.features.profile.analysis import Profile
-    from ortbench.measure.folder import new_folder, run_name
     from ortbench.model import file_reading
-    from ortbench.model.result_file import from_data
+    from ortbench.model.result_file import from_data, new_folder
+    from ortbench.plan.plan_builder import run_name
 
     version = nsys_version(tool)
     signals.defer_signals()  # from here on there is a folder, and soon something in it

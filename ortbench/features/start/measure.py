@@ -17,8 +17,8 @@ from shutil import rmtree
 from statistics import median
 from typing import Any, cast
 
-from ortbench.analysis.eps import CACHES, cache_options
 from ortbench.core import output, signals
+from ortbench.core.eps import CACHES, cache_options
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder
 from ortbench.core.processes import (

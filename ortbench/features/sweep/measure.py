@@ -19,10 +19,9 @@ from ortbench.measure.progress import Progress
 from ortbench.measure.schedule import BLOCK_NS
 from ortbench.model.metric_names import Slo
 from ortbench.model.modes import LATENCY, is_rate
-from ortbench.model.protocol import Opened
+from ortbench.model.protocol import Opened, Timeline
 from ortbench.model.result import Result
 from ortbench.model.schema import Machine
-from ortbench.model.timeline import Timeline
 from ortbench.plan.plan import Plan
 
 

@@ -23,9 +23,9 @@ from ortbench.analysis.noise import wait_predicate
 from ortbench.core import units
 from ortbench.core.safe_text import complain, encode, visible_lines
 from ortbench.model.modes import LATENCY, Work, mode_of
+from ortbench.model.protocol import LoadBlock, Span, TimedBlock, Timeline
 from ortbench.model.result import Case, Result, work_of
 from ortbench.model.schema import MachineNoise
-from ortbench.model.timeline import LoadBlock, Span, TimedBlock, Timeline
 from ortbench.report.records import Publication
 
 MAX_SAMPLES = 100_000  # slices of samples in a trace: some 15 MB of text, which viewers still open in seconds

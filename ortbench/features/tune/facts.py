@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.analysis.advice import Weight
-from ortbench.facts.fact import Fact
+from ortbench.facts.common import Fact
 from ortbench.facts.sentences import Sentence
 
 _COST, _ANSWER = Weight.COST, Weight.ANSWER

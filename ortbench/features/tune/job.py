@@ -31,15 +31,16 @@ from ortbench.features.tune.plan import INTERACTING, Space, TuneOptions, name_of
 from ortbench.jobs.publishing import Measured, check_wanted
 from ortbench.jobs.run import measure, observer_for, publish_configurations, saving
 from ortbench.measure.environment import free_memory, usable_cores
-from ortbench.measure.folder import discard_if_empty, new_folder, run_name
 from ortbench.measure.process import open_worker
 from ortbench.model.result import OK
+from ortbench.model.result_file import discard_if_empty, new_folder
 from ortbench.model.schema import Finding as FindingRecord
 from ortbench.plan.options import RawOptions, options_of
 from ortbench.plan.plan import PLAN, PROCESSES, Observer, OutputOptions, Plan, check
+from ortbench.plan.plan_builder import run_name
 
 if TYPE_CHECKING:
-    from ortbench.facts.fact import Fact
+    from ortbench.facts.common import Fact
 
 TUNE_FILE = "tune.json"
 _SHOWN = ("latency", "cpu_time", "host_memory")  # of the best ones
@@ -384,9 +385,9 @@ def _not_done(now: Tuning, done: Measured) -> list[Fact]:
 
 
 def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: OutputOptions) -> int:
+    from ortbench.facts.common import record
     from ortbench.facts.comparison import bests
-    from ortbench.facts.fact import record
-    from ortbench.facts.findings import findings_of
+    from ortbench.facts.run import findings_of
     from ortbench.facts.sentences import sentence
     from ortbench.features.tune.report import left_out
     from ortbench.plan.next_command import session_lines

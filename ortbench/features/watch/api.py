@@ -57,6 +57,6 @@ class watch:
 
     def markdown(self) -> str:
         """The report as Markdown."""
-        from ortbench.report.markdown import markdown
+        from ortbench.report.records import markdown
 
         return "" if self._report is None else markdown(self._report)

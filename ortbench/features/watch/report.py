@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortbench.core import __version__, units
-from ortbench.facts.fact import Fact
-from ortbench.facts.findings import findings_of
+from ortbench.facts.common import Fact
+from ortbench.facts.run import findings_of
 from ortbench.facts.sentences import sentence_of
 from ortbench.features.watch.analysis import (
     ZERO_COPY,
@@ -20,7 +20,7 @@ from ortbench.features.watch.analysis import (
     session_name,
 )
 from ortbench.features.watch.shim import MOST_TRACED, TRACED
-from ortbench.model.timeline import Span
+from ortbench.model.protocol import Span
 from ortbench.report import model
 from ortbench.report.model import NOTHING, maybe
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ortbench.analysis.placement import MOST, short
 from ortbench.core.errors import BadInput
 from ortbench.core.safe_text import first_of
-from ortbench.facts.fact import Explanation, Fact
+from ortbench.facts.common import Explanation, Fact
 from ortbench.facts.sentences import sentence, sentence_of
 from ortbench.features.why.analysis import REST, SAME, Change, name_node
 from ortbench.features.why.facts import Why, by_time, explain, limit_facts, of_model, why_data, why_facts

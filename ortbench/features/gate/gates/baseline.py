@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ortbench.analysis.comparison import compare_series
+from ortbench.analysis.derive import DEVICE, HOST, KEY, computes_on_host, why_unknown
 from ortbench.analysis.intervals import PARTS, at_most
 from ortbench.analysis.load_points import FEWEST_BLOCKS, is_full
 from ortbench.analysis.load_points import STATISTICS as LOAD_STATISTICS
 from ortbench.analysis.noise import more_rounds
-from ortbench.analysis.resource_usage import DEVICE, HOST, KEY, computes_on_host, why_unknown
 from ortbench.analysis.series import (
     Key,
     Selection,
@@ -23,9 +23,8 @@ from ortbench.analysis.series import (
     what_lacks,
 )
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
-from ortbench.facts.fact import Fact, Values
-from ortbench.facts.sentences import phrase
+from ortbench.facts.common import Fact, Values
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, check_by, phrase
 from ortbench.features.gate.gates import (
     RatioTest,
     SequentialTests,

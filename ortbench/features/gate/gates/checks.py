@@ -9,18 +9,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ortbench.analysis.derive import DEVICE, KEY, computes_on_host, figure, why_unknown
 from ortbench.analysis.items import failures_of, point_as_result
 from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.outputs import doubt, reference_of, worst
-from ortbench.analysis.resource_usage import DEVICE, KEY, computes_on_host, figure, why_unknown
 from ortbench.analysis.speedups import HANDED_ON, handing_on
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.core.features import part_of
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check, check_by
-from ortbench.facts.common import noise_facts
-from ortbench.facts.fact import Explanation, Fact, Values, bytes_of, record, share
-from ortbench.facts.sentences import phrase
+from ortbench.facts.common import Explanation, Fact, Values, bytes_of, noise_facts, record, share
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, check_by, phrase
 from ortbench.features.gate.facts import gate_fact
 from ortbench.features.gate.gates import (
     CANDIDATE,

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from ortbench.model import timeline
+from ortbench.model import protocol
 from ortbench.model.schema import LoadBlock
 
 if TYPE_CHECKING:
@@ -163,12 +163,12 @@ class ClosedLoopBlock(_Block):
         found: Moments = np.concatenate(of_clients)[np.argsort(ends, kind="stable")]
         return found
 
-    def on_timeline(self, mode: str, name: str) -> timeline.LoadBlock:
+    def on_timeline(self, mode: str, name: str) -> protocol.LoadBlock:
         import numpy as np
 
         both = zip(self.starts, self.ends, strict=True)
-        runs = [timeline.ClientRuns(starts, ends, np.arange(starts.size)) for starts, ends in both]
-        return timeline.LoadBlock(mode, name, self.round, self.begin_ns, self.end_ns - self.begin_ns, runs)
+        runs = [protocol.ClientRuns(starts, ends, np.arange(starts.size)) for starts, ends in both]
+        return protocol.LoadBlock(mode, name, self.round, self.begin_ns, self.end_ns - self.begin_ns, runs)
 
 
 @dataclass(frozen=True)
@@ -274,14 +274,14 @@ class OpenLoopBlock(_Block):
         rest = np.maximum(0, (self.cutoff_ns or 0) - left)
         return np.concatenate([moments - self.due[: moments.size], rest])
 
-    def on_timeline(self, mode: str, name: str) -> timeline.LoadBlock:
+    def on_timeline(self, mode: str, name: str) -> protocol.LoadBlock:
         import numpy as np
 
         begin, numbers = self.begin_ns, np.arange(self.start.size)
         client = np.zeros_like(numbers) if self.client is None else self.client
         of_clients = [numbers[client == it] for it in range(self.clients)]
-        runs = [timeline.ClientRuns(self.start[own] + begin, self.end[own] + begin, own) for own in of_clients]
-        return timeline.LoadBlock(mode, name, self.round, begin + self.from_ns, self.lasted_ns, runs, self.due + begin)
+        runs = [protocol.ClientRuns(self.start[own] + begin, self.end[own] + begin, own) for own in of_clients]
+        return protocol.LoadBlock(mode, name, self.round, begin + self.from_ns, self.lasted_ns, runs, self.due + begin)
 
 
 Block = ClosedLoopBlock | OpenLoopBlock

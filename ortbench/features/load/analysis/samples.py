@@ -26,7 +26,7 @@ from ortbench.features.load.analysis.blocks import (
 )
 from ortbench.features.load.analysis.queueing import Found, bounds_across, cycle_interval, fairness, rate_interval
 from ortbench.features.load.model import KIND, SloRate
-from ortbench.model import timeline
+from ortbench.model import protocol
 from ortbench.model.metric_names import SAMPLES_NEEDED
 from ortbench.model.modes import (
     ALL_SHAPES,
@@ -316,10 +316,10 @@ def _latencies(taken: LoadSamples, shape: int | None = None) -> Latencies:
     return found
 
 
-def load_blocks(taken: Sequence[LoadSamples]) -> list[timeline.LoadBlock]:
+def load_blocks(taken: Sequence[LoadSamples]) -> list[protocol.LoadBlock]:
     """What was taken of load points, in the order of time; times are on the clock of `time.perf_counter_ns`."""
 
-    def blocks() -> Iterator[timeline.LoadBlock]:
+    def blocks() -> Iterator[protocol.LoadBlock]:
         for samples in taken:
             for block in samples.blocks:
                 yield block.on_timeline(samples.mode, f"{samples.mode} {samples.point.phrase}")

@@ -30,8 +30,7 @@ from ortbench.facts.comparison import (
     ratio_facts,
     setting_facts,
 )
-from ortbench.facts.findings import findings_of
-from ortbench.facts.run import copy_share
+from ortbench.facts.run import copy_share, findings_of
 from ortbench.facts.sentences import phrase
 from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, draw_chart, sections
 from ortbench.model.result import Result

@@ -18,7 +18,7 @@ from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
 from ortbench.facts.comparison import bests, ep_facts, headline_of_many
-from ortbench.facts.findings import facts_of, findings_of, headline
+from ortbench.facts.run import facts_of, findings_of, headline
 from ortbench.facts.sentences import LargeFigure, large_figures
 from ortbench.features.page.report.drawings import draw
 from ortbench.features.page.report.overview import overview

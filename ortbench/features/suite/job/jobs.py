@@ -14,7 +14,6 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.comparable import recorded_variables
 from ortbench.core import __version__, eps
 from ortbench.core.features import candidates, is_there, part_of
 from ortbench.core.files import files_named_in, is_folder, sha256
@@ -26,6 +25,7 @@ from ortbench.features.suite.job.cases import Suite, SuiteCase
 from ortbench.model.kinds import kind_of
 from ortbench.model.metric_names import Slo
 from ortbench.model.modes import IN_FLIGHT, INFERENCE
+from ortbench.model.settings import recorded_variables
 from ortbench.plan.baseline import baseline_of, has_live_baseline, live_baselines
 from ortbench.plan.option_types import LIBRARIES, is_library
 from ortbench.plan.options import BASELINE_SET, build, declared_options, flags_of_kinds, limits_of_kinds, options_of

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
+from ortbench.analysis.derive import DEVICE, HOST, cpu_time_ns, figure
 from ortbench.analysis.items import item_bytes, point_as_result
-from ortbench.analysis.resource_usage import DEVICE, HOST, cpu_time_ns, figure
 from ortbench.analysis.speedups import (
     FASTER,
     NOISY,
@@ -32,15 +32,13 @@ from ortbench.core.files import make_folder, make_ignored, note, why_lacking, wr
 from ortbench.core.parts import Wrong, keys_of, text, value_text
 from ortbench.core.safe_text import plain_name
 from ortbench.core.units import seconds, times
-from ortbench.facts.checks import FAILED, PASSED, UNCLEAR, Check
 from ortbench.facts.common import doubt_facts, noise_facts
-from ortbench.facts.sentences import sentence
-from ortbench.measure.folder import writable
+from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, sentence
 from ortbench.model import file_reading
 from ortbench.model.kinds import RUN, kind_of
 from ortbench.model.modes import CPU, ENERGY, ITEM_THROUGHPUT, ITEM_TIME, LATENCY, is_rate, mode_of
 from ortbench.model.result import OK, Result, work_of
-from ortbench.model.result_file import check_numbers, load
+from ortbench.model.result_file import check_numbers, load, writable
 from ortbench.model.schema import Items, Node
 from ortbench.plan.plan import REPORTS
 

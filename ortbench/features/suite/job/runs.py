@@ -26,8 +26,8 @@ from ortbench.core.features import part_of
 from ortbench.core.files import write_or_note
 from ortbench.core.parts import plain
 from ortbench.core.safe_text import complain, visible
-from ortbench.facts.checks import PASSED, UNCLEAR, check_by
-from ortbench.facts.fact import Fact
+from ortbench.facts.common import Fact
+from ortbench.facts.sentences import PASSED, UNCLEAR, check_by
 from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.gate.job import AskedGate, gate_live, gate_stored
 from ortbench.features.suite.job.cases import Suite, parse_shard, shard
@@ -55,8 +55,7 @@ from ortbench.jobs.run import ForecastLine, measure
 from ortbench.measure.progress import Forecast
 from ortbench.model.result import OK
 from ortbench.plan.plan import OutputOptions
-from ortbench.report.markdown import markdown
-from ortbench.report.records import Failure, Part, Publication
+from ortbench.report.records import Failure, Part, Publication, markdown
 
 Runner = Callable[..., tuple[list[Record], bool]]  # as `run_cases` is called
 Tell = Callable[[Record, bool], None]  # the record of a case as it ends, and whether it was done before

@@ -27,11 +27,12 @@ from ortbench.core.safe_text import complain
 from ortbench.features.watch import shim
 from ortbench.jobs.publishing import check_wanted, publish, write
 from ortbench.measure import noise
-from ortbench.measure.folder import new_folder, with_time
+from ortbench.model.result_file import new_folder
 from ortbench.plan.plan import OutputOptions
+from ortbench.plan.plan_builder import with_time
 
 if TYPE_CHECKING:
-    from ortbench.facts.fact import Fact
+    from ortbench.facts.common import Fact
     from ortbench.features.watch.analysis import Watched, WatchedSession
     from ortbench.report.model import Report
 
@@ -81,7 +82,7 @@ def watch(
         data, report = conclude(program, with_replay, records, folder, library, wanted.quiet, wait_s, str(folder))
         content = text(data)
         write_or_note(folder / "result.json", content)
-        from ortbench.report.markdown import markdown
+        from ortbench.report.records import markdown
 
         write_or_note(folder / "table.md", markdown(report))
         with redirect_stdout(sys.stderr):
@@ -265,7 +266,7 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 def _as_data(program: Watched, facts: Sequence[Fact]) -> dict[str, Any]:
     from datetime import datetime
 
-    from ortbench.facts.fact import record
+    from ortbench.facts.common import record
     from ortbench.model.result import SCHEMA_VERSION
 
     own = {key: value for key, value in vars(program).items() if key not in ("processes", "sessions")}
