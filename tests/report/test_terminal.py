@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,10 +22,8 @@ from ortbench.core.errors import REGRESSION
 from ortbench.facts.common import Fact
 from ortbench.facts.sentences import FAILED as CHECK_FAILED
 from ortbench.facts.sentences import PASSED, UNCLEAR, Check
-from ortbench.features.devices.report import print_devices
 from ortbench.features.gate import report as gate
 from ortbench.features.gate.gates.checks import Verdict
-from ortbench.features.inspect.report import print_model
 from ortbench.features.suite import report as suite
 from ortbench.features.suite.job import record
 from ortbench.model.result import FAILED, Result
@@ -214,47 +211,6 @@ def with_nodes() -> Result:
     return made
 
 
-def listed() -> dict[str, Any]:
-    """What `ortbench devices` shows, with long texts."""
-    device = {
-        "hardware": {"type": "GPU", "vendor": "", "vendor_id": 1, "device_id": 2, "metadata": {"driver": "d" * 90}},
-        "memory": {"kind": "ep-device", "default": "Default (DEFAULT)", "host_accessible": None},
-        "streams": {"offered": False, "why": "because of this and that, which takes a while to tell"},
-        "modes": {"cpu-tensors": None, "device-resident": None, "host-accessible": "no such memory 模型"},
-    }
-    ep = {"name": "LongExecutionProvider", "version": "1.2.3", "package": "a-package", "problem": None}
-    library = "/opt/" + "folder/" * 20 + "lib.so"
-    problem = "the shared library libsomething.so.13 is missing " * 3
-    return {
-        "runtime": {"onnxruntime": "1.31.1", "python": "3.11.7"},
-        "abilities": [{"what": "one thing that takes many words " * 3, "since": "1.24", "there": True}],
-        "eps": [
-            {**ep, "library": library, "devices": [device]},
-            {**ep, "library": None, "devices": [], "problem": problem},
-            {**ep, "library": None, "devices": []},
-        ],
-    }
-
-
-def inspected() -> dict[str, Any]:
-    """What `ortbench inspect` shows, with long texts."""
-    tensor = {"name": "模型_" + "x" * 40, "type": "tensor(float)", "model_shape": ["batch", None, 3], "bytes": 99}
-    return {
-        "path": "models/" + "long_" * 30 + ".onnx",
-        "inputs": [{**tensor, "shape": [1, 1, 3]}, {**tensor, "name": "s", "model_shape": [], "shape": []}],
-        "outputs": [{**tensor, "shape": None, "bytes": None}],
-        "bytes_in": 4_120, "bytes_out": None, "guessed_dims": ["batch", "sequence"],
-        "operators": {f"Operator{number}": number for number in range(1, 40)}, "opsets": {"ai.onnx": 17},
-        "parameters_bytes": 97_800, "ep": "SomeExecutionProvider",
-        "memory": {"kind": "ep-device", "default": "Some (DEFAULT)", "host_accessible": None},
-        "modes": {"cpu-tensors": None, "device-tensors": "no copies " * 20, "device-resident": "no copies " * 20},
-        "placement": {"nodes": {"SomeExecutionProvider": 12345}, "cpu_operators": {"Det": 3}, "memcpy_nodes": None},
-        "not_run": "the model refuses to run with synthetic inputs: " + "indices out of bounds " * 5,
-        "copies": {"memcpy": [memcpy_node("matrices", "to host", ns=None)], "problem": None,
-                   "islands": [island("Det", node_ns=None, memcpy_ns=None, share=None)]},
-    }  # fmt: skip
-
-
 CASE = "a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-4096" + "x" * 60
 CHECKS = [
     Check(verdict, verdict, "latency median, candidate to baseline") for verdict in (PASSED, UNCLEAR, CHECK_FAILED)
@@ -268,8 +224,6 @@ SCREENS: dict[str, tuple[Any, ...]] = {
     "trend": (print_report, comparison.build(three(), LONG, 0.02, True)),
     "gate": (print_report, gate.build_gate(Verdict([extreme(), extreme()], CHECKS, [CHANGE]))),
     "suite": (print_report, suite.build("nightly", CASES, "reports/" + "nightly/" * 20)),
-    "devices": (print_devices, listed()),
-    "inspect": (print_model, inspected()),
 }
 
 
@@ -280,10 +234,6 @@ def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int | Non
     assert all(cell_len(line) <= (width or 10_000) for line in lines)
     # What is shortened on purpose, the names of nodes, lacks its beginning; Rich would cut the end off.
     assert not any(line != line.rstrip() or re.search(r"\S…", line) or "\x1b" in line for line in lines)
-    if name == "devices" or (
-        name == "inspect" and width != 40
-    ):  # not one character gets lost; else tables come in parts
-        assert squeezed(lines) == squeezed(screen(*SCREENS[name]))
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp437"])
@@ -310,14 +260,6 @@ def test_every_figure_and_name_is_there_at_any_width(name: str, width: int | Non
     figures = {word for row in table.rows for text in row[1:] for word in text.split()} - {*names}
     assert figures <= {word for line in lines for word in line.split()}
     assert all(squeezed([it]) in squeezed(lines) for it in names)
-
-
-def test_bars_use_the_room_that_there_is() -> None:
-    slowest = {
-        width: sum(len(line.split()[1]) for line in shown(run.build, published(), "x", width=width) if "░█" in line)
-        for width in (60, 80, 100, 120, 140, 160, 200, None)
-    }
-    assert slowest == {60: 22, 80: 20, 100: 31, 120: 20, 140: 40, 160: 29, 200: 60, None: 24}
 
 
 # Folding
@@ -462,24 +404,6 @@ def test_a_pipe_is_plain_and_force_color_gives_it_colours() -> None:
     assert not any("\x1b" in line for line in plain)
     assert any("\x1b[32m✓" in line for line in coloured)
     assert [ESCAPE.sub("", line) for line in coloured] == plain
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("environment", "bar"), [({}, True), pytest.param({"TERM": "dumb"}, False, marks=pytest.mark.wide)]
-)
-def test_progress(environment: dict[str, str], bar: bool, tmp_path: Path) -> None:
-    places = ("--out", tmp_path, "--json", tmp_path / "json")
-    line = command("run", "models/tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--iterations", 2, *places)
-
-    def write(number: int) -> None:
-        subprocess.run(line, cwd=ROOT, stdout=number, stderr=number, env=clean(environment), check=True)
-
-    text = in_a_terminal(write, 80)
-    report = text.index("models/tiny.onnx (")
-    assert ("preparing cpu-tensors (cpu)" in text[:report]) is bar
-    assert (re.search(r"\d:\d\d:\d\d left", text[:report]) is not None) is bar
-    assert ("\x1b" in text) is bar
 
 
 @pytest.mark.process
