@@ -34,18 +34,10 @@ GOLDEN = {
     )
 } | {"run-trace": f"{RUN} {FEW} --mode cpu-tensors --mode device-tensors --trace t.json"}  # fmt: skip
 GOLDEN["loop"] = re.sub(" --expect [^ ]+", "", GOLDEN["loop"])  # how far outputs are from others hangs on the CPU
+# Keys of JSON.
 _DROPPED = {
-    "environment",
-    "runtime",
-    "onnxruntime",
-    "variables",
-    "seconds",
-    "started",
-    "load_average",
-    "tool",
-    "fingerprint",
-    "file_sha256",
-}  # keys of JSON
+    "environment", "runtime", "onnxruntime", "variables", "seconds", "started", "load_average", "tool", "fingerprint", "file_sha256",
+}  # fmt: skip
 # Pictures, samples in another form, and what a scenario was given.
 _LEFT_OUT = (".svg", ".npz", "suite.toml", "chain.toml", ".gitignore")
 # What `run` has too: a page, and the files of each run of a scenario with several.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from ortbench.jobs.run import ForecastLine
 from ortbench.report.progress import LiveProgress
 from tests.conftest import MODELS, ROOT, command, ortbench
-from tests.report.test_terminal import clean, in_a_terminal
+from tests.report.test_terminal import ASKS, in_a_terminal
 
 ROWS = [("cpu-tensors", "4.20 ms (95% CI 4.18–4.25)"), ("device-resident", "76.0 µs")]
 
@@ -120,11 +121,12 @@ def test_a_suite_says_it_once_for_all_cases(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_a_terminal_shows_estimates_and_is_clean_after_ctrl_c(tmp_path: Path) -> None:
     line = command(*LONG, 120, "--precision", "0", "--out", tmp_path / "out")
-    out: list[bytes] = []
+    environment = {name: value for name, value in os.environ.items() if name not in ASKS} | {"TERM": "xterm"}
+    codes: list[int] = []
 
     def write(number: int) -> None:
         process = subprocess.Popen(
-            line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=number, env=clean({}), start_new_session=True
+            line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=number, env=environment, start_new_session=True
         )
         until = time.monotonic() + 300
         stored = tmp_path / "out"
@@ -132,10 +134,10 @@ def test_a_terminal_shows_estimates_and_is_clean_after_ctrl_c(tmp_path: Path) ->
             time.sleep(0.1)
         time.sleep(1.5)  # some looks
         process.send_signal(signal.SIGINT)
-        out.append(str(process.wait(300)).encode())
+        codes.append(process.wait(300))
 
     text = in_a_terminal(write, 80)
-    assert out == [b"130"]
+    assert codes == [130]
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     assert re.search(r"cpu-tensors  [\d.]+ (ns|µs|ms) \(95% CI [\d.]+–[\d.]+\)", plain)
     assert not any("left" in it or "95% CI" in it for it in shown(text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from ortbench.features.page.report.page import build_page
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Stopped
-from ortbench.report.comparison import tables
+from ortbench.report.case_table import bar
 from ortbench.report.model import NOTHING
 from ortbench.report.phrases import heading
 from ortbench.report.records import markdown
@@ -281,27 +282,6 @@ def test_a_small_phase_has_a_unit_of_its_own_beside_long_ones() -> None:
     assert cells(made, 0, "H2D", "inference", "D2H", "copy rate") == ["4.12 µs", "90.0", "87 ns", "≈30.4 MB/s"]
 
 
-def test_a_comparison_of_several_results_has_no_row_for_a_mode_that_a_result_lacks() -> None:
-    took_ms = (
-        {"cpu-tensors": 4, "host-accessible": 2},
-        {"cpu-tensors": 5, "device-resident": 1},
-        {"cpu-tensors": 6, "device-resident": 2},
-    )
-    results = [
-        result_of(*(measured(mode, latency=steady([ms * MS] * 12)) for mode, ms in it.items())) for it in took_ms
-    ]
-    (table,) = tables(results, ["one", "two", "three"], 0.02, in_order=False)
-    ratio = [column.name for column in table.columns].index("vs first")
-    assert [(*row[:3], row[ratio]) for row in table.rows] == [
-        ("cpu-tensors", "one", "4.00", NOTHING),
-        ("", "two", "5.00", "1.25"),
-        ("", "three", "6.00", "1.50"),
-        ("device-resident", "two", "1.00", NOTHING),
-        ("", "three", "2.00", NOTHING),
-        ("host-accessible", "one", "2.00", NOTHING),
-    ]
-
-
 # Bars
 
 
@@ -325,6 +305,51 @@ def test_bars_share_totals_out_like_the_phases() -> None:
     assert sum(size for _, size in device) == pytest.approx(21 * US)
     assert splits(half_measured()) == [[("≈", 0), ("█", 7_200 * US)], [("━", 4 * MS)], [("━", 0)]]
     assert len(splits(with_failures())) == len(mode_table(with_failures()).rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "scale", "width", "expected"),
+    [
+        # Right to half a cell.
+        ((1, 2, 1), 4, 8, "aabbbbcc"),
+        ((1, 2, 1), 8, 8, "abbc"),
+        ((10,), 100, 8, "a"),
+        ((55,), 100, 10, "aaaaaa"),
+        ((54,), 100, 10, "aaaaa"),
+        # Who gets the odd cells: the largest remainders.
+        ((3.3, 3.3, 3.4), 10, 10, "aaabbbcccc"),
+        ((1, 1), 2, 3, "aab"),
+        # What is above zero is seen, at the cost of the largest.
+        ((0.01, 97, 0.01), 97.02, 10, "abbbbbbbbc"),
+        ((0.01, 0.01, 0.01), 100, 10, "abc"),
+        ((5, -3, 5), 10, 4, "aacc"),
+        # More parts than cells: the largest.
+        ((1, 3, 2), 6, 2, "bc"),
+        ((1, 3, 2), 6, 1, "b"),
+        # Never beyond the whole.
+        ((30, 30), 40, 8, "aaaabbbb"),
+        # Nothing to draw, or nowhere to.
+        ((), 10, 8, ""),
+        ((0, 0), 10, 8, ""),
+        ((-1,), 10, 8, ""),
+        ((1,), 0, 8, ""),
+        ((1,), 10, 0, ""),
+    ],
+)
+def test_bars(sizes: tuple[float, ...], scale: float, width: int, expected: str) -> None:
+    assert bar(list(zip("abc", sizes, strict=False)), scale, width) == expected
+
+
+def test_any_bar_is_as_long_as_its_parts_and_no_part_is_lost() -> None:
+    draw = random.Random(7)
+    for _ in range(500):
+        sizes = [draw.choice([0, draw.random(), draw.random() * 1_000]) for _ in range(draw.randint(1, 5))]
+        width, scale = draw.randint(1, 60), sum(sizes) * draw.uniform(0.5, 3) or 1
+        drawn = bar(list(zip("abcde", sizes, strict=False)), scale, width)
+        above = [fill for fill, size in zip("abcde", sizes, strict=False) if size > 0]
+        assert len(drawn) == min(width, max(len(above), round(sum(sizes) / scale * width)))
+        assert list(dict.fromkeys(drawn)) == [fill for fill in above if fill in drawn]
+        assert len(above) > width or set(drawn) == set(above)
 
 
 # Headings

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -120,19 +120,23 @@ def three() -> list[Result]:
 LONG = [f"copy_bound-webgpu-2026112{day}-150558-the-name-of-a-run-that-somebody-gave-it" for day in range(3)]
 
 
-def test_a_trend_of_results_with_long_names_is_numbered() -> None:
-    lines = shown(comparison.build, three(), LONG, 0.02, True, width=80)
-    assert lines[7:17] == [
-        "mode         result  median   p95  vs first       95% CI  verdict",
-        "                         ms    ms",
-        "cpu-tensors  #1        1.00  1.00         –            –  –",
-        "             #2        1.20  1.20      1.20    1.20–1.20  slower",
-        "             #3        1.00  1.00     1.000  1.000–1.000  same",
+def test_a_trend_has_numbers_for_long_names_and_no_row_for_what_a_result_lacks() -> None:
+    results = three()
+    results[1].cases.append(measured("device-resident", latency=steady([MS] * 32)))
+    lines = shown(comparison.build, results, LONG, 0.02, True, width=80)
+    assert lines[7:19] == [
+        "mode             result  median   p95  vs first       95% CI  verdict",
+        "                             ms    ms",
+        "cpu-tensors      #1        1.00  1.00         –            –  –",
+        "                 #2        1.20  1.20      1.20    1.20–1.20  slower",
+        "                 #3        1.00  1.00     1.000  1.000–1.000  same",
+        "device-resident  #2        1.00  1.00         –            –  –",
         "",
-        "mode         result  vs previous  verdict vs previous",
-        "cpu-tensors  #1                –  –",
-        "             #2             1.20  slower",
-        "             #3            0.833  faster",
+        "mode             result  vs previous  verdict vs previous",
+        "cpu-tensors      #1                –  –",
+        "                 #2             1.20  slower",
+        "                 #3            0.833  faster",
+        "device-resident  #2                –  –",
     ]
 
 
@@ -330,11 +334,6 @@ def test_the_tone_of_a_verdict() -> None:
     assert {word: verdict_cell(word).tone for word in ratios} == ratios
     cells = [row[-1] for row in suite.case_table([suite_case("a", outcome) for outcome in outcomes]).rows]
     assert {str(cell): cell.tone for cell in cells if isinstance(cell, Cell)} == outcomes
-
-
-def clean(environment: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment without what decides about width and colour, but with these."""
-    return {**{name: value for name, value in os.environ.items() if name not in ASKS}, "TERM": "xterm", **environment}
 
 
 def in_a_terminal(write: Callable[[int], None], columns: int) -> str:
