@@ -1,4 +1,4 @@
-"""Parsing of options, and the check of a whole plan."""
+"""What options mean, lists of them as configurations of one run, the check of a whole plan, and its way to the worker."""
 
 from __future__ import annotations
 
@@ -12,8 +12,18 @@ import pytest
 from ortbench.core.errors import BadInput
 from ortbench.model.modes import MODES, USUAL_MODES
 from ortbench.plan.option_types import parse_dimension, parse_precision, parse_share
-from ortbench.plan.plan import Loop, Plan, check
+from ortbench.plan.options import options_of, owners_in_features
+from ortbench.plan.plan import PLAN, Loop, Plan, check
+from ortbench.plan.plan_builder import (
+    MAX_CONFIGURATIONS,
+    differ_by_ep,
+    name_configurations,
+    plan_configurations,
+    plan_of,
+    split_configurations,
+)
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from
+from tests.conftest import MODELS
 from tests.expect import refusal
 from tests.typed import typed
 
@@ -23,152 +33,180 @@ def read(flag: str, *words: str) -> Any:
     return typed({flag: words}, "load")[flag]
 
 
-# key=value
+VALUES: list[tuple[str, list[str], dict[str, Any]]] = [
+    ("ep-option", [], {}),
+    ("ep-option", ["device_id=0", "a=b=c", "empty=", "trt.path=/x y"], {"device_id": "0", "a": "b=c", "empty": "", "trt.path": "/x y"}),
+    ("shape", ["x:1x3x224x224", "y:1,3", "z:7"], {"x": (1, 3, 224, 224), "y": (1, 3), "z": (7,)}),
+    ("shape", ["input:0:1x3", "a:b:c:2", "x:", "in:0:"], {"input:0": (1, 3), "a:b:c": (2,), "x": (), "in:0": ()}),
+    ("dim", ["batch=8", "sequence length=128", "none=0", "x=00"], {"batch": 8, "sequence length": 128, "none": 0, "x": 0}),
+    ("dim", ["total=past + sequence", "past_length + 1=3", "a=b"], {"total": "past + sequence", "past_length + 1": 3, "a": "b"}),
+    ("range", ["x:0,255", "y:-1.5,1e3", "z:3,3", "in:0:0,1"], {"x": (0.0, 255.0), "y": (-1.5, 1000.0), "z": (3.0, 3.0), "in:0": (0.0, 1.0)}),
+]  # fmt: skip
 
 
-def test_pairs() -> None:
-    items = ["device_id=0", "a=b=c", "empty=", "trt.path=/x y"]
-    assert read("ep-option", *items) == {"device_id": "0", "a": "b=c", "empty": "", "trt.path": "/x y"}
-    assert read("ep-option") == {}
-    for item in ["device_id", "=0", ""]:
-        assert refusal(BadInput, read, "ep-option", item) == f"--ep-option {item!r}: write it as key=value"
+@pytest.mark.parametrize(("flag", "words", "value"), VALUES)
+def test_what_an_option_means(flag: str, words: list[str], value: dict[str, Any]) -> None:
+    assert read(flag, *words) == value
 
 
-# --shape
+# What cannot be read besides what tests/cli/refusals.txt has, and the end of what is said of it.
+UNREADABLE: list[tuple[str, list[str], str]] = [
+    ("ep-option", ["device_id", ""], "write it as key=value"),
+    ("shape", ["1x3", ":1x3", ":", ""], "write it as name:1x3x224x224"),
+    ("shape", ["x:1xN", "x:1.5", "x:1X3", "x:1*3", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"], "is not a whole number"),
+    ("dim", ["batch=", "batch=very many", "batch=3//2", "batch=2**sequence"], "is not a whole number"),
+    ("range", ["x", "x:", "x:1,", "x:,1", "x:a,b", "x:1,2,3", ":1,2", "1,2", ""], "write it as name:low,high"),
+    ("range", ["x:0,inf", "x:nan,1", "x:-inf,0"], "both ends must be finite numbers"),
+]
 
 
-def test_shapes() -> None:
-    for item, name, shape in [
-        ("x:1x3x224x224", "x", (1, 3, 224, 224)),
-        ("x:1,3", "x", (1, 3)),
-        ("x:7", "x", (7,)),
-        ("input:0:1x3", "input:0", (1, 3)),
-        ("a:b:c:2", "a:b:c", (2,)),
-        ("x:", "x", ()),
-        ("input:0:", "input:0", ()),
-        ("max pool/x:2x2", "max pool/x", (2, 2)),
-    ]:
-        assert read("shape", item) == {name: shape}
-    assert read("shape", "x:1x2", "y:3") == {"x": (1, 2), "y": (3,)}
-    for item in ["x", "1x3", ":1x3", ":", ""]:
-        assert refusal(BadInput, read, "shape", item) == f"--shape {item!r}: write it as name:1x3x224x224"
-    for item, what in [
-        ("x:1xN", "'N' is not a whole number"),
-        ("x:1.5", "'1.5' is not a whole number"),
-        ("x:1X3", "'1X3' is not a whole number"),
-        ("x:1*3", "'1*3' is not a whole number"),
-        ("x:-1x3", "a dimension cannot be negative"),
-        (
-            "x:1x0",
-            "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input",
-        ),
-    ]:
-        assert refusal(BadInput, read, "shape", item) == f"--shape {item!r}: {what}"
-    for text in ["x:x", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"]:
-        with pytest.raises(BadInput, match="is not a whole number"):
-            read("shape", text)
+@pytest.mark.parametrize(("flag", "words", "reason"), UNREADABLE)
+def test_what_cannot_be_read(flag: str, words: list[str], reason: str) -> None:
+    for word in words:
+        said = refusal(BadInput, read, flag, word)
+        assert said.startswith(f"--{flag} ")
+        assert said.endswith(reason)
 
 
-# --dim
-
-
-def test_dims() -> None:
-    assert read("dim", "batch=8", "sequence length=128") == {"batch": 8, "sequence length": 128}
-    items = ["total=past + sequence", "past_length + 1=3", "a=b", "b=(a-1)//2*heads", "none=0", "x=00"]
-    assert read("dim", *items) == {
-        "total": "past + sequence", "past_length + 1": 3, "a": "b", "b": "(a-1)//2*heads", "none": 0, "x": 0,
-    }  # fmt: skip
-    assert refusal(BadInput, read, "dim", "batch") == "--dim 'batch': write it as key=value"
-    for item, what in [
-        ("batch=", "'' is not a whole number"),
-        ("batch=very many", "'very many' is not a whole number"),
-        ("batch=3//2", "'3//2' is not a whole number"),
-        ("batch=2**sequence", "'2**sequence' is not a whole number"),
-        ("batch=-4", "a dimension cannot be negative"),
-    ]:
-        assert refusal(BadInput, read, "dim", item) == f"--dim {item}: {what}"
+def test_whole_numbers_and_shares() -> None:
     assert parse_dimension("12", "--dim n=12") == 12
     assert refusal(BadInput, parse_dimension, "x", "here") == "here: 'x' is not a whole number"
-
-
-# --range
-
-
-def test_ranges() -> None:
-    for item, name, bounds in [
-        ("x:0,255", "x", (0.0, 255.0)),
-        ("x:-1.5,1e3", "x", (-1.5, 1000.0)),
-        ("x:3,3", "x", (3.0, 3.0)),
-        ("input:0:0,1", "input:0", (0.0, 1.0)),
-    ]:
-        assert read("range", item) == {name: bounds}
-    for item in ["x", "x:", "x:1", "x:1,", "x:,1", "x:a,b", "x:1,2,3", ":1,2", "1,2", ""]:
-        assert refusal(BadInput, read, "range", item) == f"--range {item!r}: write it as name:low,high"
-    assert refusal(BadInput, read, "range", "x:2,1") == "--range 'x:2,1': low is above high"
-    for text in ["x:0,inf", "x:nan,1", "x:-inf,0"]:
-        with pytest.raises(BadInput, match="finite"):
-            read("range", text)
-
-
-# --precision
-
-
-def test_shares() -> None:
     for text, share in [("1%", 0.01), ("0.5%", 0.005), ("0.01", 0.01), ("100%", 1.0), ("2", 2.0), ("1e-3", 0.001)]:
         assert parse_share(text, "--precision") == pytest.approx(share)
-    for text, precision in [("0", 0.0), ("0%", 0.0), ("1%", 0.01)]:
-        assert parse_precision(text) == precision
-        assert (
-            refusal(BadInput, parse_precision, "-1%")
-            == "--precision '-1%': write a share above zero such as 1% or 0.01"
-        )
+    assert [parse_precision(text) for text in ("0", "0%", "1%")] == [0.0, 0.0, 0.01]
+    reason = "write a share above zero such as 1% or 0.01"
     for text in ["0", "0%", "-1%", "-0.1", "", "%", "1%%", "one", "nan", "nan%", "inf", "1000%"]:
-        assert (
-            refusal(BadInput, parse_share, text, "--precision")
-            == f"--precision {text!r}: write a share above zero such as 1% or 0.01"
-        )
+        assert refusal(BadInput, parse_share, text, "--precision") == f"--precision {text!r}: {reason}"
+    assert refusal(BadInput, parse_precision, "-1%") == f"--precision '-1%': {reason}"
 
 
-# The whole plan
+# Lists: configurations of one run
+
+OPTIONS = [it.for_command("run") for it in options_of(*PLAN, *owners_in_features())]
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    path = tmp_path / "model.onnx"
-    path.write_bytes(b"")
-    return path
+def configurations(given: dict[str, Any]) -> list[dict[str, Any]]:
+    return [dict(it) for it in split_configurations(typed(given), OPTIONS)]
 
 
-def test_a_plan_that_is_fine(model: Path, tmp_path: Path) -> None:
-    check(Plan(str(model)))
-    target = Target("cuda", str(model), 0, {"k": "v"}, {"k": "v"}, 1, opt_level="disable", no_cpu_fallback=True)
+def plans(given: dict[str, Any]) -> list[Plan]:
+    return [plan_of("m.onnx", it) for it in configurations(given)]
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, [{}]),
+        ({"intra-op-threads": "2", "dim": ["batch=8"], "warmup": 3}, [{"intra-op-threads": 2, "dim": {"batch": 8}, "warmup": 3}]),
+        ({"intra-op-threads": "1,2"}, [{"intra-op-threads": 1}, {"intra-op-threads": 2}]),
+        ({"opt-level": "basic,all"}, [{"opt-level": "basic"}, {"opt-level": "all"}]),
+        ({"dim": ["batch=1, 8", "time=4"]}, [{"dim": {"batch": 1, "time": 4}}, {"dim": {"batch": 8, "time": 4}}]),
+        ({"ep": ["cpu", "cuda"]}, [{"ep": "cpu"}, {"ep": "cuda"}]),
+        ({"session-config": ["k=0", "a=1,2", "k=1"]}, [{"session-config": {"k": "0", "a": "1,2"}}, {"session-config": {"k": "1", "a": "1,2"}}]),
+        ({"depth": "2,4"}, [{"depth": 2}, {"depth": 4}]),
+        ({"shape": ["a:b:1x3,8x3"]}, [{"shape": {"a:b": (1, 3)}}, {"shape": {"a:b": (8, 3)}}]),
+        ({"shape": ["x:1,3,224,224"]}, [{"shape": {"x": (1, 3, 224, 224)}}]),
+        ({"shape": ["x:1x3,224,224"]}, [{"shape": {"x": (1, 3, 224, 224)}}]),
+        ({"dim": ["b=1,2", "s=3,4"], "depth": "2,3"}, [{"dim": {"b": b, "s": s}, "depth": depth} for depth in (2, 3) for b in (1, 2) for s in (3, 4)]),
+    ],
+)  # fmt: skip
+def test_lists_of_each_kind(given: dict[str, Any], found: list[dict[str, Any]]) -> None:
+    assert configurations(given) == found
+
+
+def test_threads_between_operators_are_of_parallel_configurations_alone() -> None:
+    def planned(**given: str) -> list[Plan]:
+        words = typed({flag.replace("_", "-"): it for flag, it in given.items()})
+        return plan_configurations(words, "run", lambda it: plan_of("models/tiny.onnx", it))
+
+    found = planned(execution_mode="sequential,parallel", inter_op_threads="2,4")
+    modes = [(it.target.execution_mode, it.target.inter_op_threads) for it in found]
+    assert modes == [("sequential", None), ("parallel", 2), ("parallel", 4)]
+    with pytest.raises(BadInput, match="operators run one at a time"):
+        check(planned(execution_mode="sequential", inter_op_threads="2")[0])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"intra-op-threads": "1,x"}, "--intra-op-threads 'x': is not a whole number; several are written as 1,2"),
+        ({"intra-op-threads": "1,"}, "--intra-op-threads '': is not a whole number; several are written as 1,2"),
+        ({"intra-op-threads": "2,2"}, "--intra-op-threads 2,2: '2' is in the list twice"),
+        ({"ep": ["cpu", "cuda", "cpu"]}, "--ep cpu: was given twice; give it once"),
+        ({"dim": ["b=1,1"]}, "--dim b=1,1: '1' is in the list twice"),
+        ({"dim": ["b=1,"]}, "--dim b=: '' is not a whole number"),
+    ],
+)
+def test_what_is_no_list(given: dict[str, Any], message: str) -> None:
+    assert refusal(BadInput, plans, given) == message
+    sizes = ",".join(map(str, range(1, MAX_CONFIGURATIONS + 1)))
+    assert len(configurations({"dim": [f"b={sizes}"]})) == MAX_CONFIGURATIONS
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"dim": ["batch=1,8"]}, ["batch=1", "batch=8"]),
+        ({"dim": ["batch=1,8", "s=4"], "intra-op-threads": "1,2"}, [f"intra-op-threads={it} batch={size}" for it in (1, 2) for size in (1, 8)]),
+        ({"opt-level": "basic,all"}, ["opt-level=basic", "opt-level=all"]),
+        ({"shape": ["x:1x3,8x3"]}, ["x=1x3", "x=8x3"]),
+        ({"ep": ["cpu", "cuda"], "intra-op-threads": "1,2"}, [f"{ep} intra-op-threads={it}" for ep in ("cpu", "cuda") for it in (1, 2)]),
+        ({"ep": ["/a/lib.so", "/b/lib.so"]}, ["a/lib", "b/lib"]),
+        ({"ep": ["/a/c/lib.so", "/b/c/lib.so", "/b/c/other.so", "cpu"]}, ["a/c/lib", "b/c/lib", "other", "cpu"]),
+        ({"ep": ["cuda", "/a/cuda.so"]}, ["cuda", "a/cuda"]),
+        ({"ep": ["/a/lib.so", "/a/x/../lib.so"]}, ["/a/lib.so", "/a/x/../lib.so"]),
+        ({"intra-op-threads": "2"}, ["auto"]),
+    ],
+)  # fmt: skip
+def test_configurations_are_called_by_what_differs(given: dict[str, Any], names: list[str]) -> None:
+    assert name_configurations(plans(given)) == names
+
+
+def test_names_of_settings_that_one_has_not_and_whose_texts_are_alike() -> None:
+    cases: list[tuple[list[dict[str, Any]], list[str]]] = [
+        ([{"cuda-graph": True}, {"intra-op-threads": 1}], ["intra-op-threads=default cuda-graph", "intra-op-threads=1 no cuda-graph"]),
+        ([{"session-config": {"a": text}} for text in ("x y", "x-y")], ["a=x y", "a=x-y-2"]),
+        ([{"ep": "cpu"}, {"ep": "cuda", "ep-option": {"a": "1"}}], ["cpu", "cuda"]),
+    ]  # fmt: skip
+    for several, names in cases:
+        assert name_configurations([plan_of("m.onnx", it) for it in several]) == names
+    for given, is_so in (
+        ({"ep": ["cpu", "a.so"]}, True),
+        ({}, True),
+        ({"ep": ["cpu", "cuda"], "intra-op-threads": "1,2"}, False),
+    ):
+        assert differ_by_ep(plans(given)) is is_so
+
+
+# The whole plan, to the worker and back
+
+
+def test_a_plan_that_is_fine(tmp_path: Path) -> None:
+    model = str(MODELS / "tiny.onnx")
+    check(Plan(model))
+    target = Target("cuda", model, 0, {"k": "v"}, {"k": "v"}, 1, opt_level="disable", no_cpu_fallback=True)
     inputs = Inputs(path=str(tmp_path), expect=str(tmp_path), seed=1, rtol=0.0, atol=0.5)
     loop = Loop(warmup=0, duration_s=0.1, iterations=1, precision=0.5)
-    check(Plan(str(model), target, inputs, ("device-tensors",), loop, 1.0))
-
-
-# To the worker and back
+    check(Plan(model, target, inputs, ("device-tensors",), loop, 1.0))
 
 
 def test_the_worker_reads_the_plan_that_was_sent() -> None:
-    wanted = Target(
+    target = Target(
         "webgpu", "lib.so", 1, {"a": "1"}, {"b": "2"}, 3, cpu_mem_arena=False, opt_level="basic", no_cpu_fallback=True
     )
-    given = Inputs("in.npz", "out.npz", {"x": (1, 2), "s": ()}, {"n": 4}, {"q": 3}, {"x": (0.0, 1.5)}, 5, 1e-3, 1e-5)
-    request = json.loads(json.dumps(Plan("m.onnx", wanted, given).worker_request()))
-    assert request["model"] == "m.onnx"
-    assert target_from(request["target"]) == wanted
-    assert inputs_from(request["inputs"]) == given
-    request = json.loads(json.dumps(Plan("m.onnx").worker_request()))
-    assert target_from(request["target"]) == Target()
-    assert inputs_from(request["inputs"]) == Inputs()
+    inputs = Inputs("in.npz", "out.npz", {"x": (1, 2), "s": ()}, {"n": 4}, {"q": 3}, {"x": (0.0, 1.5)}, 5, 1e-3, 1e-5)
+    for plan in (Plan("m.onnx", target, inputs), Plan("m.onnx")):
+        request = json.loads(json.dumps(plan.worker_request()))
+        assert request["model"] == "m.onnx"
+        assert (target_from(request["target"]), inputs_from(request["inputs"])) == (plan.target, plan.inputs)
     assert asdict(Inputs()) == request["inputs"]
-    assert (
-        Plan("m.onnx").modes == USUAL_MODES == ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
-    )
-    assert (*USUAL_MODES, "cpu-tensors-pinned", "device-tensors-pinned", "pipelined", "device-resident-async") == tuple(
-        MODES
-    )
+
+
+def test_what_is_measured_unless_something_else_is_asked_for() -> None:
+    usual = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
+    assert Plan("m.onnx").modes == USUAL_MODES == usual
+    more = ("cpu-tensors-pinned", "device-tensors-pinned", "pipelined", "device-resident-async")
+    assert tuple(MODES) == (*usual, *more)
     made = Plan("m.onnx")
     assert (made.loop, made.timeout_s) == (Loop(warmup=None, duration_s=5.0, iterations=None, precision=0.01), 600.0)
     assert (made.target.ep, made.target.no_cpu_fallback, made.inputs.seed) == ("auto", False, 0)
