@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +15,8 @@ Services = Sequence[int] | Moments
 
 
 def lindley(due: Services, service: Services) -> Moments:
-    """The wait of each request before one server, first come, first served, ns (Lindley, Proc. Cambridge Philosophical
-    Society 48 (1952) 277).
-
-    Args:
-        due: when each is, ns, ascending, shape (n,).
-        service: how long each takes, ns, shape (n,).
-    """
+    """The wait of each request before one server, first come, first served, ns, of when each is due and how long it takes (Lindley, Proc.
+    Cambridge Philosophical Society 48 (1952) 277)."""
     waits = [0]
     for number in range(1, len(due)):
         between = int(due[number]) - int(due[number - 1])
@@ -37,7 +31,7 @@ def md1_wait(service_ns: float, utilisation: float) -> float:
 
 def steady(service_ns: int) -> Callable[[int], Services]:
     """Service times that are all the same."""
-    return lambda count: list(repeat(service_ns, count))
+    return lambda count: [service_ns] * count
 
 
 def served(due: Services, services: Callable[[int], Services]) -> OpenLoopBlock:
@@ -49,26 +43,18 @@ def served(due: Services, services: Callable[[int], Services]) -> OpenLoopBlock:
     return OpenLoopBlock(moments, free, start, end, None, 1, cpu_ns=0, wall_ns=int(end[-1]))
 
 
-def hidden(requests: OpenLoopBlock) -> OpenLoopBlock:
+def hidden(block: OpenLoopBlock) -> OpenLoopBlock:
     """The same as a generator records it that hides what was late: a request is due when it could begin (coordinated omission)."""
-    return OpenLoopBlock(
-        requests.start, requests.free, requests.start, requests.end, None, 1, cpu_ns=0, wall_ns=requests.wall_ns
-    )
+    start, end = block.start, block.end
+    return OpenLoopBlock(start, block.free, start, end, None, 1, cpu_ns=0, wall_ns=block.wall_ns)
 
 
-def disagreements(requests: OpenLoopBlock, services: Services, due: Services) -> list[str]:
-    """In what the waits of a record differ from those that Lindley's recursion gives: by more than 1 % or 50 µs.
-
-    Args:
-        requests: the record.
-        services: how long the server had each request, ns.
-        due: when each was asked for, as it was made beforehand.
-    """
+def disagreements(block: OpenLoopBlock, services: Services, due: Services) -> list[str]:
+    """In what the waits of a record differ from those that Lindley's recursion gives, by more than 1 % or 50 µs, of how long the server
+    had each request, and when each was asked for, as it was made beforehand."""
     true, found = lindley(due, services), []
     for name, of in (("mean", np.mean), ("p99", lambda it: np.quantile(it, 0.99))):
-        measured, computed = float(of(requests.waits)), float(of(true))
+        measured, computed = float(of(block.waits)), float(of(true))
         if abs(measured - computed) > max(0.01 * computed, 50_000):
-            found.append(
-                f"{name} of the wait is {measured / 1e3:.0f} µs, by Lindley's recursion {computed / 1e3:.0f} µs"
-            )
+            found.append(f"{name} of the wait is {measured:.0f} ns, by Lindley's recursion {computed:.0f} ns")
     return found

@@ -1,11 +1,6 @@
-"""The I/O modes: everything about one is in its record and its class, and nothing else has a list of them."""
+"""The I/O modes: everything about one is in its record and its class."""
 
 from __future__ import annotations
-
-import ast
-import html
-from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +11,6 @@ from ortbench.facts.run import copy_share
 from ortbench.features.gate.gates import own_ratio_tests, regression_tests
 from ortbench.features.gate.plan import Limits
 from ortbench.features.page.report.page import build_page
-from ortbench.model import modes
 from ortbench.model.metric_names import MetricName, parse_metric
 from ortbench.model.modes import (
     ALL_MODES,
@@ -38,12 +32,8 @@ from ortbench.report.run import mode_table, splits
 from ortbench.worker import first_run, providers, session
 from ortbench.worker.modes import make_mode
 from tests.conftest import MODELS
-from tests.results import copying, measured, result_of, steady
-from tests.sources import nodes
+from tests.results import MS, copying, measured, result_of, steady
 
-pytestmark = pytest.mark.usefixtures("undrawn")
-
-MS = 1_000_000
 TINY = str(MODELS / "tiny.onnx")
 
 
@@ -54,9 +44,8 @@ def test_a_record_is_whole() -> None:
         assert LATENCY in mode.phases
         assert set(mode.phases) <= set(PHASE_NAMES)
         assert mode.only in ("", *mode.phases)
-        assert {mode.like, mode.without_copies} <= {"", *MODES}
+        assert {mode.like, mode.without_copies} <= {"", *MODES} - {mode.name}
         assert bool(mode.like) == mode.extra  # what is asked for is compared with what is usual
-        assert mode.name not in (mode.like, mode.without_copies)
     assert tuple(MODES)[: len(USUAL_MODES)] == USUAL_MODES
     assert not any(is_rate(name, LATENCY) for name in USUAL_MODES)
 
@@ -65,85 +54,28 @@ def test_a_record_is_whole() -> None:
 def test_a_class_times_what_its_record_says(name: str) -> None:
     target = Target(ep="cpu")
     model = session.open_model(TINY, target, providers.find(target))
-    made = make_mode(name, model, first_run.make_data(TINY, model, Inputs()))
-    mode = MODES[name]
-    assert made.name == name
+    made, mode = make_mode(name, model, first_run.make_data(TINY, model, Inputs())), MODES[name]
+    assert (made.name, made.per_call) == (name, 1)
     assert set(made.phases()) == {mode.timed_as(phase) for phase in mode.phases}
-    assert made.per_call == 1
-
-
-# No other list
-
-
-SPELLED = {name: value for name, value in vars(modes).items() if isinstance(value, str) and value in MODES}
-
-
-def name_at(tree: Iterable[ast.AST | None]) -> set[str]:
-    """Modes that nodes name: as texts, and by names and attributes that stand for them."""
-    texts = {it.value for it in tree if isinstance(it, ast.Constant) and it.value in MODES}
-    spelled = {it.name if isinstance(it, ast.alias) else getattr(it, "attr", "") for it in tree}
-    return {str(it) for it in texts} | {SPELLED[it] for it in spelled & SPELLED.keys()}
-
-
-# Texts that mean something else, by file: an EP, a processor, hardware, a kind of memory; never two of them in one literal.
-ELSEWHERE = {CPU, "device-tensors", "host-accessible"}
-
-
-def test_nothing_else_names_or_lists_modes() -> None:
-    found = {}
-    for place, tree in nodes().items():
-        literals = [it.elts for it in tree if isinstance(it, ast.Tuple | ast.List | ast.Set)]
-        literals += [[*filter(None, it.keys)] for it in tree if isinstance(it, ast.Dict)]
-        if place != Path("model/modes.py") and place.name != "__init__.py":  # records are plain data
-            lists = [listed for literal in literals if len(listed := name_at(constants(literal))) > 1]
-            own = place.as_posix() in ("worker/modes.py", "worker/pipelined.py")
-            own |= place.parts[0] == "features" and (
-                place.name == "model.py" or "worker" in place.parts
-            )  # a kind's own
-            found[place] = (lists, set() if own else name_at(tree) - ELSEWHERE)
-    assert {place: it for place, it in found.items() if it != ([], set())} == {}
-
-
-def constants(items: Iterable[ast.expr]) -> list[ast.Constant]:
-    return [it for it in items if isinstance(it, ast.Constant)]
-
-
-def test_the_page_says_what_each_mode_does_that_was_asked_for() -> None:
-    every = result_of(*(measured(name, latency=steady([MS] * 20)) for name in MODES))
-    shown = html.unescape(build_page([every], ["m"]))
-    for mode in MODES.values():
-        assert f'<th scope="row">{mode.name}</th><td>{mode.sentence}</td>' in shown.replace("\xa0", " ")
-    shown = html.unescape(build_page([result_of(measured(CPU, latency=steady([MS] * 20)))], ["m"]))
-    assert [name for name in MODES if f'<th scope="row">{name}</th>' in shown.partition("<h2>Words</h2>")[2]] == [CPU]
 
 
 def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    made_up = Mode(
-        "made-up",
-        "as device, in a way that nobody has thought of",
-        phases=("h2d", "inference", "d2h", LATENCY),
-        extra=True,
-        like="device-tensors",
-        pinned=True,
-        recorded=True,
-        external_inputs=True,
-        mark=("X", "accent"),
-    )
+    phases = ("h2d", "inference", "d2h")
+    made_up = Mode("made-up", "as nobody has thought of", phases=(*phases, LATENCY), extra=True, like="device-tensors")
     for known in (MODES, ALL_MODES):
-        monkeypatch.setitem(known, made_up.name, made_up)
+        monkeypatch.setitem(known, "made-up", made_up)
     assert modes_to_measure({"mode": ["all"]}) == (*MODES,)
     assert modes_to_measure({"mode": ["made-up", "default"]}) == ("made-up", *USUAL_MODES)
-    check(Plan(TINY, modes=("made-up",), measure_copies=True, target=Target(input_memory="numpy")))
+    check(Plan(TINY, modes=("made-up",)))
     assert parse_metric("made-up.h2d.min") == MetricName("made-up", "h2d", "min")
     limits = Limits(max_regression=0.05, metrics=(parse_metric("h2d"),))
-    (ratio_test,) = regression_tests(limits, ["cpu-tensors", "made-up"])
+    (ratio_test,) = regression_tests(limits, [CPU, "made-up"])
     assert (ratio_test.over.mode, ratio_test.over.phase) == ("made-up", "h2d")
-
-    parts = {phase: steady([MS] * 20) for phase in ("h2d", "inference", "d2h")}
-    slower = {phase: steady([2 * MS] * 20) for phase in ("h2d", "inference", "d2h")}
     result = result_of(
-        measured("device-tensors", latency=steady([6 * MS] * 20), **slower),
-        measured("made-up", latency=steady([3 * MS] * 20), **parts),
+        *(
+            measured(mode, latency=steady([3 * each] * 20), **{phase: steady([each] * 20) for phase in phases})
+            for mode, each in (("device-tensors", 2 * MS), ("made-up", MS))
+        )
     )
     assert [row[0] for row in mode_table(result).rows] == ["device-tensors", "made-up"]
     assert len(splits(result)[1]) == 3
@@ -162,7 +94,7 @@ def test_a_made_up_mode_of_cpu_tensors_has_its_copies_derived(monkeypatch: pytes
     assert copy_share(result_of(cpu, rest)) == 0.75
 
 
-def test_a_mode_that_a_stored_result_has_and_nobody_knows_has_nothing_special() -> None:
+def test_a_mode_that_a_stored_result_has_and_nobody_knows_has_nothing_special(undrawn: None) -> None:
     unknown = mode_of("of tomorrow")
     assert (unknown.name, unknown.is_rate, unknown.of_cpu_tensors) == ("of tomorrow", False, False)
     result = result_of(measured("of tomorrow", latency=steady([MS] * 20)))
