@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from tests.conftest import MODELS, ROOT
 
 pytestmark = pytest.mark.process
 OTHERS = ("run", "compare", "gate")  # commands that features add options to
-STORED = ROOT / "reports" / "copy_bound-refdevice"
+STORED = str(ROOT / "reports" / "copy_bound-refdevice")
 
 
 def stored_of(kind: str) -> Path:
@@ -41,43 +42,66 @@ def test_features_need_others_that_are_there_and_not_in_a_circle() -> None:
     TopologicalSorter(needs).prepare()
 
 
+# Carries out commands one after the other, and prints the exit code and both texts of each.
+COMMANDS = """import contextlib, io, json, sys
+from ortbench.cli.program import app, main
+own, found = [*app.registered_commands], []
+for words in json.loads(sys.argv[1]):
+    sys.argv, app.registered_commands = ["ortbench", *words], [*own]
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(words)
+        except SystemExit as end:
+            found.append((end.code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode()))
+print(json.dumps(found))
+"""
+
+
 @pytest.mark.wide
 @pytest.mark.parametrize("name", features())
 def test_a_feature_can_be_deleted(name: str, tmp_path: Path) -> None:
-    package = tmp_path / "site" / "ortbench"
-    shutil.copytree(Path(ortbench.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    gone = needing(name)
+    site, gone = tmp_path / "site", needing(name)
+    shutil.copytree(Path(ortbench.__file__).parent, site / "ortbench", ignore=shutil.ignore_patterns("__pycache__"))
     for it in gone:
-        shutil.rmtree(package / "features" / it)
+        shutil.rmtree(site / "ortbench" / "features" / it)
 
-    def ortbench_without(*words: object) -> subprocess.CompletedProcess[str]:
-        code = f"import sys; sys.path.insert(0, {str(package.parent)!r}); from ortbench.__main__ import main; main()"
-        line = [sys.executable, "-c", code, *map(str, words)]
-        return subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+    def carried_out(lines: list[list[str]]) -> list[tuple[int, str, str]]:
+        code = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(site)!r})\n{COMMANDS}", json.dumps(lines)]
+        done = subprocess.run(code, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return [(code, out, err) for code, out, err in json.loads(done.stdout)]
 
     commands = {command for it in gone for command in features()[it].commands}
-    help_text = ortbench_without("--help").stdout
-    assert {line.split("  ")[1] for line in help_text.splitlines() if line.startswith("  ")} & commands == set()
-    for command in commands:
-        ran = ortbench_without(command, "--help")
-        assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran
-    for kind in gone & kinds().keys():
-        ran = ortbench_without("report", stored_of(kind))
-        assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran
-    ran = ortbench_without("run", MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", 1, "--out", tmp_path / "out")
-    assert ran.returncode == 0, ran.stderr
-    (result,) = (tmp_path / "out").glob("*/result.json")
-    for line in (("compare", STORED, STORED), ("report", result)):
-        ran = ortbench_without(*line)
-        assert (ran.returncode, ran.stderr) == (0, ""), ran
-        assert ran.stdout
-    others = {*OTHERS} - commands
-    help_text = "".join(ortbench_without(command, "--help-all").stdout for command in others)
+    writers = [option for it in gone for option in features()[it].writers]
+    refused = [[command, "--help"] for command in commands]
+    refused += [["report", str(stored_of(kind))] for kind in gone & kinds().keys()]
+    refused += [["report", STORED, f"--{option}", str(tmp_path / "file")] for option in writers]
+    for words, (code, _, err) in zip(refused, carried_out(refused), strict=True):
+        assert (code, err.count("\n")) == (2, 1), (words, err)
+    run = [
+        "run",
+        str(MODELS / "tiny.onnx"),
+        "--ep",
+        "cpu",
+        "--iterations",
+        "1",
+        "--out",
+        "out",
+        "--name",
+        "r",
+        "--quiet",
+    ]
+    others = [[command, "--help-all"] for command in {*OTHERS} - commands]
+    works = [["--help"], ["compare", STORED, STORED], run, ["report", "out/r"], *others]
+    answers = carried_out(works)
+    for words, (code, out, err) in zip(works, answers, strict=True):
+        assert (code, err) == (0, ""), words
+        assert out or words is run
+    listed = {line.split("  ")[1] for line in answers[0][1].splitlines() if line.startswith("  ")}
+    assert listed & commands == set()
+    help_text = "".join(out for _, out, _ in answers[4:])
     tables = ((it, owner, of) for it in gone for owner, of in features()[it].options.items())
-    owners = (part_of(it, "plan", owner) for it, owner, of in tables if {*of} & others)
-    flags = {option for it in gone for option in (*features()[it].writers, *features()[it].passes)}
+    owners = (part_of(it, "plan", owner) for it, owner, of in tables if {*of} & {*OTHERS} - commands)
+    flags = {*writers, *(option for it in gone for option in features()[it].passes)}
     flags |= {it.flag for it in options_of(*owners) if any(map(it.is_taken_by, OTHERS))}
     assert {flag for flag in flags if f"--{flag} " in help_text} == set()
-    for option in (option for it in gone for option in features()[it].writers):
-        ran = ortbench_without("report", STORED, f"--{option}", tmp_path / "file")
-        assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran
