@@ -21,20 +21,9 @@ class BuildError(RuntimeError):
 def compile_library(
     what: str, sources: Sequence[Path], directory: Path, flags: Sequence[str] = (), libraries: Sequence[str] = ()
 ) -> Path:
-    """Compile a shared library, unless it is there already from the same sources.
+    """Compile the first of the sources, which includes the others, into a shared library, unless it is there already.
 
-    Args:
-        what: it is, for messages.
-        sources: the file to compile and those that it includes.
-        directory: where to, made if need be.
-        flags: for the compiler, besides the usual ones.
-        libraries: to link with.
-
-    Returns:
-        The library's path.
-
-    Raises:
-        BuildError: there is no compiler, or it fails.
+    `what` it is, for messages. Raises `BuildError` where there is no compiler, or it fails.
     """
     command = [*_compiler(what), *_FLAGS, *flags]
     digest = hashlib.sha256(" ".join([*command, *libraries]).encode())
@@ -57,15 +46,7 @@ def compile_library(
 
 
 def command(module: str, build: Callable[[Path], Path]) -> int:
-    """``python -m MODULE OUT_DIR`` compiles what the module brings into a folder and prints where it is.
-
-    Args:
-        module: as it is typed.
-        build: compiles into a folder.
-
-    Returns:
-        The exit code.
-    """
+    """``python -m MODULE OUT_DIR`` compiles what the module brings into a folder and prints where; gives the exit code."""
     arguments = sys.argv[1:]
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print(f"usage: python -m {module} OUT_DIR", file=sys.stderr)

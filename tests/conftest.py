@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from unittest.mock import patch
 
 import pytest
@@ -34,6 +34,7 @@ from tests.compiling import BuildError
 from tests.refdevice import build
 from tests.virtual import Clock, machine
 
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
 MODEL_NAMES = sorted(path.stem for path in MODELS.glob("*.onnx"))
@@ -43,7 +44,6 @@ ONCE = (
     "--warmup",
     1,
 )  # for what a run does besides taking times; it warms up for half a second else
-
 
 # A shell starts what it runs in the background with SIGINT ignored, which programs inherit; tests that press Ctrl-C then
 # wait for ever; nohup does the same with SIGHUP. What is handled here is not ignored in the programs that tests start.
@@ -183,14 +183,9 @@ def ortbench(
         lacking("what is run in the program's place wants Linux and a C compiler")
     everything = {**os.environ, **environment}
     if prefix or text_encoding or any(name.startswith(_READ_AT_START) for name in environment) or not forks.POSSIBLE:
+        line, limit_s = command(*arguments, prefix=prefix), 1800  # a slow machine is only slow
         done = subprocess.run(
-            command(*arguments, prefix=prefix),
-            cwd=cwd,
-            env=everything,
-            capture_output=True,
-            text=True,
-            encoding=text_encoding,
-            timeout=1800,  # a slow machine is only slow
+            line, cwd=cwd, env=everything, capture_output=True, encoding=text_encoding, text=True, timeout=limit_s
         )
         return ran_of(done.returncode, done.stdout, done.stderr)
     assert not _pure, "a test that starts commands has the mark `process`, or `timing`"
@@ -200,23 +195,9 @@ def ortbench(
 
 SCREEN = "ORTBENCH_TESTS_SCREEN"
 _REPORTING = {
-    "run",
-    "loop",
-    "chain",
-    "sweep",
-    "load",
-    "soak",
-    "start",
-    "compare",
-    "gate",
-    "suite",
-    "tune",
-    "bandwidth",
-    "profile",
-    "doctor",
-    "devices",
-    "inspect",
-}
+    "run", "loop", "chain", "sweep", "load", "soak", "start", "compare", "gate", "suite", "tune", "bandwidth", "profile", "doctor",
+    "devices", "inspect",
+}  # fmt: skip
 
 
 def whole(arguments: Sequence[object]) -> Sequence[object]:
@@ -295,19 +276,39 @@ def _blank(*_: object) -> str:
     return "<svg></svg>"
 
 
+def works(prefix: Sequence[str], what: str) -> tuple[str, ...]:
+    """A prefix of commands, with which the simplest must work."""
+    try:
+        probe = subprocess.run([*prefix, "true"], capture_output=True, text=True)
+    except OSError as error:
+        lacking(f"no {what}: {error}")
+    if probe.returncode != 0:
+        lacking(f"no {what}: {probe.stderr.strip()}")
+    return tuple(prefix)
+
+
+def compiled(build: Callable[..., T], *arguments: Any, **named: Any) -> T:
+    """What a function compiles."""
+    try:
+        return build(*arguments, **named)
+    except BuildError as error:
+        lacking(str(error))
+
+
 @pytest.fixture(scope="session")
 def software_gpu() -> tuple[str, ...]:
     """The prefix that gives a command a software GPU for the WebGPU EP."""
     if importlib.util.find_spec("onnxruntime_ep_webgpu") is None:
         lacking("the package onnxruntime-ep-webgpu is not installed")
-    wrapper = str(ROOT / "tests" / "software-gpu")
-    try:
-        probe = subprocess.run([wrapper, "true"], capture_output=True, text=True)
-    except OSError as error:
-        lacking(f"no software GPU: {error}")
-    if probe.returncode != 0:
-        lacking(f"no software GPU: {probe.stderr.strip()}")
-    return (wrapper,)
+    return works([str(ROOT / "tests" / "software-gpu")], "software GPU")
+
+
+@pytest.fixture(scope="session")
+def software_cuda() -> tuple[str, ...]:
+    """The prefix that gives a command a CUDA runtime for ONNX Runtime's CUDA EP."""
+    if (reason := softcuda.problem()) is not None:
+        lacking(reason)
+    return works(softcuda.wrapper(compiled(softcuda.build, built())), "software CUDA")
 
 
 @pytest.fixture(scope="session")
@@ -329,18 +330,12 @@ def built() -> Path:
 @cache
 def clock_library() -> Path:
     """The virtual clock."""
-    try:
-        return virtual.build(built())
-    except BuildError as error:
-        lacking(str(error))
+    return compiled(virtual.build, built())
 
 
 def device_library(**knobs: Any) -> Path:
     """A build of the reference device that goes by virtual time; see `tests.refdevice.build`."""
-    try:
-        return build(built(), clock=clock_library(), **knobs)
-    except BuildError as error:
-        lacking(str(error))
+    return compiled(build, built(), clock=clock_library(), **knobs)
 
 
 @pytest.fixture(scope="session")
@@ -352,10 +347,7 @@ def library() -> Path:
 @pytest.fixture(scope="session")
 def real_library() -> Path:
     """The reference device in real time, for tests of several threads, of what is cut short, and of times themselves."""
-    try:
-        return build(built())
-    except BuildError as error:
-        lacking(str(error))
+    return compiled(build, built())
 
 
 @pytest.fixture
@@ -366,28 +358,10 @@ def clock(tmp_path: Path) -> Clock:
 
 
 @pytest.fixture(scope="session")
-def software_cuda() -> tuple[str, ...]:
-    """The prefix that gives a command a CUDA runtime for ONNX Runtime's CUDA EP."""
-    if (reason := softcuda.problem()) is not None:
-        lacking(reason)
-    try:
-        prefix = softcuda.wrapper(softcuda.build(built()))
-        probe = subprocess.run([*prefix, "true"], capture_output=True, text=True)
-    except (BuildError, OSError) as error:
-        lacking(f"no software CUDA: {error}")
-    if probe.returncode != 0:
-        lacking(f"no software CUDA: {probe.stderr.strip()}")
-    return prefix
-
-
-@pytest.fixture(scope="session")
 def recorder() -> Path:
     """The NVTX recorder's library."""
     if sys.platform != "linux":
         lacking("the NVTX recorder is for Linux")
     if importlib.util.find_spec("nvtx") is None:
         lacking("the package nvtx is not installed")
-    try:
-        return nvtx.build(built())
-    except BuildError as error:
-        lacking(str(error))
+    return compiled(nvtx.build, built())

@@ -22,40 +22,36 @@ from ortbench.plan.plan import Plan
 from ortbench.worker.libraries import LoadProblem, NotLoaded
 from ortbench.worker.state import Worker
 
-FUSED = (
-    "Non-zero status code returned while running MyEP_7_0 node. Name:'MyEP_MyEP_7_0_0' Status Message: "
-    + "it is too large " * 10
+LONG = "it is too large " * 10
+FUSED = f"Non-zero status code returned while running MyEP_7_0 node. Name:'MyEP_MyEP_7_0_0' Status Message: {LONG}"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        *((kind("what is wrong"), kind, "what is wrong") for kind in (BadInput, BenchmarkFailed, WrongOutputs, Unsupported)),
+        (NotLoaded("SomeEP", LoadProblem("it is not there")), BenchmarkFailed, "SomeEP does not load: it is not there"),
+        (NotComparable("it is another"), BenchmarkFailed, "it is another"),
+        (RuntimeError("[ONNXRuntimeError] : 1 : FAIL : it broke"), BenchmarkFailed, "it broke"),
+        (RuntimeError(FUSED), BenchmarkFailed, f"{LONG}(MyEP_7_0 node 'MyEP_MyEP_7_0_0')"),
+    ],
+)  # fmt: skip
+def test_an_error_is_of_the_same_kind_on_the_other_side(error: Exception, kind: type[OrtbenchError], text: str) -> None:
+    received = from_data(to_data(error))
+    assert (type(received), str(received)) == (kind, text)
+
+
+@pytest.mark.parametrize(
+    "request_", [{"do": "dance"}, {"do": "finish", "mode": "cpu-tensors"}], ids=["unknown", "early"]
 )
-
-
-def test_an_error_is_of_the_same_kind_on_the_other_side() -> None:
-    for kind in [BadInput, BenchmarkFailed, WrongOutputs, Unsupported]:
-        error = from_data(to_data(kind("what is wrong")))
-        assert type(error) is kind
-        assert str(error) == "what is wrong"
-    for error in [
-        NotLoaded("SomeEP", LoadProblem("it is not there")),
-        NotComparable("SomeEP does not load: it is not there"),
-    ]:
-        found = from_data(to_data(error))
-        assert type(found) is BenchmarkFailed
-        assert str(found) == "SomeEP does not load: it is not there"
-    found = from_data(to_data(RuntimeError("[ONNXRuntimeError] : 1 : FAIL : it broke")))
-    assert type(found) is BenchmarkFailed
-    assert str(found) == "it broke"
-    assert str(from_data(to_data(RuntimeError(FUSED)))) == f"{'it is too large ' * 10}(MyEP_7_0 node 'MyEP_MyEP_7_0_0')"
-    worker = Worker()
-    assert worker.answer({"do": "dance"})["kind"] == "BenchmarkFailed"
-    assert worker.answer({"do": "finish", "mode": "cpu-tensors"})["kind"] == "BenchmarkFailed"
+def test_a_worker_answers_what_cannot_be_done(request_: dict[str, Any]) -> None:
+    assert Worker().answer(request_)["kind"] == "BenchmarkFailed"
 
 
 @pytest.mark.parametrize(
     ("error", "verdict"),
-    [
-        (WrongOutputs("output y was not written"), "failed"),
-        (BenchmarkFailed("output y is what ONNX Runtime complains of"), None),
-    ],
-)
+    [(WrongOutputs("output y was not written"), "failed"), (BenchmarkFailed("output y is what ONNX Runtime complains of"), None)],
+)  # fmt: skip
 def test_outputs_are_wrong_where_the_worker_found_them_so(
     error: OrtbenchError, verdict: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,8 +59,8 @@ def test_outputs_are_wrong_where_the_worker_found_them_so(
         raise from_data(to_data(error))
 
     monkeypatch.setattr(Configuration, "ask", ask)
-    side = Configuration(Plan("m.onnx"))
-    side.prepare("device-tensors")
-    case = next(case for case in side.result.cases if case.mode == "device-tensors")
+    configuration = Configuration(Plan("m.onnx"))
+    configuration.prepare("device-tensors")
+    case = next(case for case in configuration.result.cases if case.mode == "device-tensors")
     assert (case.status, case.reason) == (FAILED, str(error))
     assert (case.checks["outputs"]["verdict"] if case.checks else None) == verdict

@@ -26,53 +26,57 @@ def test_a_folder_stands_for_its_interpreter(tmp_path: Path, inside: str) -> Non
     processes.is_interpreter(str(tmp_path / "env"), "--python")
 
 
-def test_a_relative_path_is_one_from_the_root_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system looks for a name alone on PATH."""
+def test_a_relative_path_is_one_from_the_root_on_and_links_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system looks for a name alone on PATH; where a link lies is how Python knows its environment."""
     environment(tmp_path / "env")
     (tmp_path / "python3").touch(0o755)
     (tmp_path / "link").symlink_to("env/bin")
+    (tmp_path / "mine" / "bin").mkdir(parents=True)
+    (tmp_path / "mine" / "bin" / "python").symlink_to(tmp_path / "env" / "bin" / "python")
     monkeypatch.chdir(tmp_path)
     for path in ("python3", "./python3", "../python3", "env", "env/bin/python", "link/../bin/python"):
-        found = processes.interpreter_in(path)
-        assert found.startswith(str(tmp_path))
-        assert Path(found).parent.samefile((tmp_path / path).parent if path != "env" else tmp_path / "env" / "bin")
+        python = processes.interpreter_in(path)
+        assert python.startswith(str(tmp_path))
+        assert Path(python).parent.samefile((tmp_path / path).parent if path != "env" else tmp_path / "env" / "bin")
+    assert processes.interpreter_in("mine") == str(tmp_path / "mine" / "bin" / "python")
 
 
-def test_an_environment_is_called_by_its_folder(tmp_path: Path) -> None:
-    for path, name in [
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
         ("/home/me/venvs/openvino/bin/python", "openvino"),
         ("/home/me/project/.venv/bin/python3", "project"),
         ("/opt/1.24.4/Scripts/python.exe", "1.24.4"),
         ("/usr/bin/python3.12", "python3.12"),
         ("/usr/local/bin/python3", "python3"),
         ("/opt/tools/my-python", "tools"),
-    ]:
-        assert processes.environment_name(path) == name
+        ("FOLDER/other", "other"),
+        ("FOLDER/project/venv", "project"),
+    ],
+)
+def test_an_environment_is_called_by_its_folder(path: str, name: str, tmp_path: Path) -> None:
     environment(tmp_path / "other")
     environment(tmp_path / "project" / "venv")
-    assert processes.environment_name(str(tmp_path / "other")) == "other"
-    assert processes.environment_name(str(tmp_path / "project" / "venv")) == "project"
+    assert processes.environment_name(path.replace("FOLDER", str(tmp_path))) == name
 
 
 def test_packages_are_those_of_the_environment(tmp_path: Path) -> None:
     environment(tmp_path)
-    site = tmp_path / "lib" / "python3.12" / "site-packages"
     for name in ("onnxruntime_openvino-1.24.1.dist-info", "numpy-2.3.1.dist-info", "numpy"):
-        (site / name).mkdir(parents=True)
+        (tmp_path / "lib" / "python3.12" / "site-packages" / name).mkdir(parents=True)
     expected = ["numpy 2.3.1", "onnxruntime_openvino 1.24.1"]
     assert processes.packages_of(str(tmp_path)) == processes.packages_of(str(tmp_path / "bin" / "python")) == expected
 
 
-def test_nothing_says_where_ortbenchs_own_packages_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that says where ortbench's own packages are; as many threads of NumPy as ever."""
     for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"):
         monkeypatch.setenv(name, "/ours")
     monkeypatch.setenv("VK_DRIVER_FILES", "/theirs")
-    handed = processes.surroundings()
-    assert "/ours" not in handed.values()
-    assert handed["VK_DRIVER_FILES"] == "/theirs"
-
-
-def test_numpy_starts_no_threads_here_and_as_many_as_ever_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "/ours" not in processes.surroundings().values()
+    assert processes.surroundings()["VK_DRIVER_FILES"] == "/theirs"
     name = "OPENBLAS_NUM_THREADS"
     monkeypatch.setattr(processes, "_added", set())
     monkeypatch.setenv(name, "3")
@@ -83,12 +87,3 @@ def test_numpy_starts_no_threads_here_and_as_many_as_ever_elsewhere(monkeypatch:
     assert os.environ[name] == "1"
     assert name not in processes.given_variables()
     assert name not in processes.surroundings()
-
-
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    """Where it lies is how Python knows its environment."""
-    real = environment(tmp_path / "real")
-    (tmp_path / "mine" / "bin").mkdir(parents=True)
-    (tmp_path / "mine" / "bin" / "python").symlink_to(real)
-    assert processes.interpreter_in(str(tmp_path / "mine")) == str(tmp_path / "mine" / "bin" / "python")
-    assert processes.environment_name(str(tmp_path / "mine" / "bin" / "python")) == "mine"

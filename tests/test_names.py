@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conftest import ROOT
+from tests.sources import nodes
 
 # In place of these: configuration, check, load point, memory.
 _OTHER_WORDS = {"side", "sides", "contest", "contests", "jury", "juries", "level", "levels", "place", "places"}
@@ -34,47 +34,44 @@ def words(name: str) -> list[str]:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")
 
 
-def offences(path: Path) -> Iterator[str]:
-    """Each as ``file:line: name``."""
-    where = path.relative_to(ROOT)
-    if is_vague(path.stem) and path.stem not in _CONTRACT:
-        yield f"{where}: {path.stem}"
-    for node in ast.walk(ast.parse(path.read_text())):
+def offences(place: Path, tree: list[ast.AST]) -> Iterator[str]:
+    """Each as ``file:line: name``: of modules and functions vague words, of all that is named those that readers do not use."""
+    names = [(1, place.stem, True)] if is_vague(place.stem) else []
+    for node in tree:
         match node:
             case ast.FunctionDef(name=name, lineno=line):
-                names, functions = [name], [name]
+                names.append((line, name, True))
             case ast.ClassDef(name=name, lineno=line) | ast.arg(arg=name, lineno=line):
-                names, functions = [name], []
+                names.append((line, name, False))
             case ast.Name(id=name, ctx=ast.Store(), lineno=line):
-                names, functions = [name], []
+                names.append((line, name, False))
+    for line, name, is_called in names:
+        is_other = _OTHER_WORDS & {*words(_TERMS.sub("", name.lower()))}
+        if name not in _CONTRACT and (is_other or (is_called and is_vague(name))):
+            yield f"{place}:{line}: {name}"
+
+
+def its(place: Path, tree: list[ast.AST]) -> Iterator[str]:
+    """``it`` where it outlives a line: of a loop, an assignment, a function, a comprehension of several lines."""
+    for node in tree:
+        match node:
+            case ast.For(target=target) | ast.NamedExpr(target=target):
+                targets: list[ast.AST] = [target]
+            case ast.Assign(targets=several):
+                targets = [*several]
+            case ast.FunctionDef(args=arguments):
+                targets = [arguments]
+            case ast.Lambda(args=arguments) if node.end_lineno != node.lineno:
+                targets = [arguments]
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() if node.end_lineno != node.lineno:
+                targets = [generator.target for generator in node.generators]
             case _:
                 continue
-        for name in names:
-            vague = any(map(is_vague, functions)) or _OTHER_WORDS & {*words(_TERMS.sub("", name.lower()))}
-            if vague and name not in _CONTRACT:
-                yield f"{where}:{line}: {name}"
-
-
-def its(path: Path) -> Iterator[str]:
-    """``it`` where it outlives a line: of a loop, an assignment, a function, a comprehension of several lines."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        targets: list[ast.AST] = []
-        if isinstance(node, (ast.For, ast.NamedExpr)):
-            targets = [node.target]
-        elif isinstance(node, ast.Assign):
-            targets = [*node.targets]
-        elif isinstance(node, ast.FunctionDef) or (isinstance(node, ast.Lambda) and node.end_lineno != node.lineno):
-            targets = [node.args]
-        elif isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            targets = [] if node.end_lineno == node.lineno else [each.target for each in node.generators]
         names = {getattr(inner, "id", getattr(inner, "arg", "")) for target in targets for inner in ast.walk(target)}
         if "it" in names:
-            yield f"{path.relative_to(ROOT)}:{node.lineno}"  # type: ignore[attr-defined]
+            yield f"{place}:{node.lineno}"
 
 
-def test_names_are_nouns_and_verbs() -> None:
-    assert [found for path in sorted((ROOT / "ortbench").rglob("*.py")) for found in offences(path)] == []
-
-
-def test_it_is_used_within_a_line() -> None:
-    assert [found for path in sorted((ROOT / "ortbench").rglob("*.py")) for found in its(path)] == []
+def test_names_are_nouns_and_verbs_and_it_is_used_within_a_line() -> None:
+    found = [line for place, tree in nodes().items() for line in (*offences(place, tree), *its(place, tree))]
+    assert found == []
