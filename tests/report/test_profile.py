@@ -111,10 +111,6 @@ def test_an_export_without_cuda_has_ranges_all_the_same(tmp_path: Path) -> None:
 
 def test_what_is_no_export_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "report.sqlite"
-    path.write_text("no database" * 100)
-    with pytest.raises(BenchmarkFailed, match="is not an export that this version can read"):
-        nsys.read_export(path, "2026.1", tmp_path / "report")
-    path.unlink()
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE NVTX_EVENTS (other INTEGER)")
     connection.close()

@@ -15,7 +15,6 @@ from ortbench.features.suite import report as suite
 from ortbench.features.suite.job.record import MISSING, Record, figures
 from ortbench.model.result import Result
 from ortbench.report import comparison
-from ortbench.report.model import Notes
 from ortbench.report.records import markdown
 from ortbench.report.run import build, mode_table
 from tests.results import MS, US, broken, measured, result_of, steady, tensor
@@ -65,17 +64,6 @@ def test_several_results_have_a_row_of_it_for_each_mode() -> None:
     assert [row[2:4] for row in three.rows[3:]] == [
         ("x", "2.00k items/s"), ("y", "4.00k items/s"), ("z", "2.00k items/s"),
     ]  # fmt: skip
-
-
-def test_configurations_of_a_run_warn_once_of_what_all_of_them_have() -> None:
-    results = [batch(8, MS), batch(32, 2 * MS)]
-    for made in results:
-        made.warn("cpu-nodes", "1 node stays on the CPU: Det")
-    results[1].warn("gpu-state", "the GPU became slower")
-    report = comparison.build_configurations(results, ["batch=8", "batch=32"], 0.02, "reports/it")
-    (said,) = [[note.text for note in it.notes] for it in report.parts[-1] if isinstance(it, Notes) and it.notes]
-    assert said == ["warning: 1 node stays on the CPU: Det", "batch=32: warning: the GPU became slower"]
-    assert "batch=32 has the most items/s with cpu-tensors: 16.0k items/s" in markdown(report)
 
 
 def record(name: str, made: Result) -> Record:

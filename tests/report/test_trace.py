@@ -119,15 +119,6 @@ def test_the_text_has_an_event_a_line_and_no_escapes() -> None:
     assert lines[-1] == "]}"
 
 
-def test_configurations_are_processes_with_threads_of_their_own() -> None:
-    (a, at), (b, bt) = scripted(), scripted()
-    b.target["ep"] = "OtherExecutionProvider"
-    trace = trace_of((a, at), (b, bt))
-    assert list(trace.order) == ["SomeExecutionProvider · m.onnx", "OtherExecutionProvider · m.onnx"]
-    first, second = (trace.tracks[process, "mode device-tensors"] for process in trace.order)
-    assert first == second
-
-
 @pytest.mark.parametrize(
     ("mode", "syncs"),
     [
