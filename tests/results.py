@@ -332,16 +332,14 @@ def start_result(*parts_ms: float, second_ms: float = 1, launch_ms: float = 1, *
     return made
 
 
-def soak_result(private: Sequence[int], device: Sequence[int | None] = (), each: int = 100) -> Result:
-    """A soak whose process held so much after every `each` inferences, with the CPU EP."""
+def soak_result(private: Sequence[int]) -> Result:
+    """A soak whose process held so much after every 100 inferences, with the CPU EP."""
     case = Case(CPU, samples={LATENCY: [MS] * len(private)}, blocks={LATENCY: [[0, len(private), 0]]})
     case.metrics[LATENCY] = summarise(case.samples[LATENCY])
     readings: list[SoakReading] = [
-        {
-            "inferences": each * number, "at_ns": MS * number, "resident": 2 * held, "private": held, "device": on, "handles": 9,
-            "threads": 4, "median_ns": MS,
-        }
-        for number, (held, on) in enumerate(zip(private, device or [None] * len(private), strict=True), 1)
+        {"inferences": 100 * number, "at_ns": MS * number, "resident": 2 * held, "private": held, "device": None, "handles": 9,
+         "threads": 4, "median_ns": MS}
+        for number, held in enumerate(private, 1)
     ]  # fmt: skip
     made = on_host(result_of(case))
     made.kind, made.own = "soak", {"soak": Soak(order=None, reopened=None, shapes=[], readings=readings)}
@@ -366,15 +364,9 @@ def loop_case(
     overhead: int = 0,
     wobble: Sequence[float] = (1.0,),
 ) -> Case:
-    """A mode of a loop whose steps take so many ns, which brings its first state there in no time.
-
-    Args:
-        mode, steps, ratio: as of `case`.
-        state, copied: bytes that are copied each way in a step because of the state, and in all, or by step.
-        rounds, loops: blocks, and loops in each.
-        overhead: of a loop, ns that are in none of its steps.
-        wobble: by what the steps are off, round by round.
-    """
+    """A mode of a loop whose steps take so many ns in rounds of so many loops, which brings its first state there in no time; of state
+    and of all so many bytes are copied each way in a step, or by step; `overhead` is in none of the steps, and `wobble` by what they
+    are off, round by round."""
     made = ok_case(mode)
     made.samples, made.blocks = {LATENCY: [], STEP: []}, {LATENCY: [], STEP: []}
     for number in range(rounds):
@@ -529,7 +521,6 @@ def chain(
     resident_ms: tuple[float, float] = (1, 5),
     stages: tuple[ChainStage, ...] = (),
     rounds: int = 6,
-    run_id: str | None = None,
 ) -> Result:
     """Two stages, of 2 ms and 8 ms with cpu, in blocks of three chains."""
     cases = []
@@ -543,7 +534,7 @@ def chain(
             "text": {"bytes_h2d": 1000, "bytes_d2h": 0},
             "image": {"bytes_h2d": 2000, "bytes_d2h": 4000},
         }
-    result = result_of(*cases, run_id=run_id)
+    result = result_of(*cases)
     result.kind = "chain"
     result.own["chain"] = {"stages": list(stages or (stage("text"), stage("image", 4))), "links": list(links)}
     derive(result)
@@ -601,12 +592,11 @@ def closed(
     clients: int,
     throughput: float,
     p50_ms: float,
-    p99_ms: float | None = None,
     blocks: list[LoadBlock] | None = None,
     **values: float | None,
 ) -> Case:
     """So many clients of a mode; their throughput wobbles otherwise than that of other numbers of clients."""
-    of, turn = latency(p50_ms, p99_ms), clients % len(WOBBLE)
+    of, turn = latency(p50_ms), clients % len(WOBBLE)
     wobbling = level_blocks(throughput, of, wobble=WOBBLE[turn:] + WOBBLE[:turn]) if blocks is None else blocks
     known = {"cpu_cores": 0.5 * clients, "gil_wait": 0.01, "fairness": 1.0}
     return load_point(mode, "concurrency", clients, throughput, of, wobbling, **known | values)
@@ -644,9 +634,9 @@ def known_to(case: Case, ci95: tuple[float, float] | None) -> Case:
     return case
 
 
-def failed_level(case: Case, reason: str = "the worker was ended by SIGSEGV") -> Case:
+def failed_level(case: Case) -> Case:
     """A load point that failed before anything was measured of it."""
-    return Case(case.mode, FAILED, reason, case.point, load_blocks=[])
+    return Case(case.mode, FAILED, "the worker was ended by SIGSEGV", case.point, load_blocks=[])
 
 
 def lose(result: Result, number: int) -> None:
@@ -668,16 +658,8 @@ def load_result(
     run_id: str | None = None,
     **setup: Any,
 ) -> Result:
-    """A result of a load on an NVIDIA GPU.
-
-    Args:
-        points: of it.
-        alone: cases of one client alone; else those of modes with load points of so many clients have 1 ms, others nothing.
-        slo: the most that each statistic may be, ns.
-        found: of ``--rate auto``.
-        run_id: of the run.
-        setup: of the load, instead of what is in results.json.
-    """
+    """A result of a load on an NVIDIA GPU: `alone` are cases of one client; else those of modes with load points of so many clients have
+    1 ms, others nothing. `slo` is in ns, `found` of ``--rate auto``, `setup` instead of what is in results.json."""
     given = {case.mode: case for case in alone}
     with_clients = {case.mode for case in points if "concurrency" in case.point}
     for mode in dict.fromkeys(case.mode for case in points if case.mode not in given):
@@ -705,7 +687,7 @@ def serving(factor: float = 1.0, **more: Any) -> Result:
     device = [(1, 200, 5.0), (2, 380, 5.3), (4, 390, 10.3), (8, 388, 20.6)]
     levels = [
         closed(mode, clients, rate / factor, p50 * factor)
-        for mode, found in (("cpu-tensors", cpu), ("device-tensors", device))
+        for mode, found in ((CPU, cpu), ("device-tensors", device))
         for clients, rate, p50 in found
     ]
     return load_result(*levels, **more)
@@ -731,13 +713,9 @@ def paced(factor: float = 1.0, **more: Any) -> Result:
 def of_batch(batch: int, *cases: Case, first_inference_ns: int = 1_000 * US) -> Result:
     """The result of a shape, as it is when it has been measured."""
     made = nvidia_result(*cases)
-    sizes = [batch, 1000]
-    made.model["inputs"] = [
-        {"name": "x", "type": "tensor(float)", "model_shape": ["batch", 1000], "shape": sizes, "bytes": batch * 4000}
-    ]
-    made.model["outputs"] = [
-        {"name": "y", "type": "tensor(float)", "model_shape": ["batch", 10], "shape": [batch, 10], "bytes": batch * 40}
-    ]
+    for part, name, width in (("inputs", "x", 1000), ("outputs", "y", 10)):
+        value = tensor(name, [batch, width], batch * width * 4)
+        cast(dict[str, Any], made.model)[part] = [{**value, "model_shape": ["batch", width]}]
     made.command = ["ortbench", "sweep", "m.onnx", "--dim", "batch=1,2,4"]
     made.items = {"count": batch, "dim": "batch"}
     made.setup["run_id"] = "0" * 32
@@ -766,15 +744,8 @@ def sweep_result(
     switching: Sequence[Switching] | None = None,
     rounds: int = 100,
 ) -> Result:
-    """A sweep over batches.
-
-    Args:
-        times: by mode and batch, µs.
-        slo: what the best shape has to keep.
-        failed: by batch, why a shape did not open.
-        switching: else two modes, of which one takes twice as long when shapes change.
-        rounds: of blocks.
-    """
+    """A sweep over batches with times in µs; by batch, why a shape `failed` to open; `switching` else of two modes, of which one takes
+    twice as long when shapes change."""
     lost, cpu = failed or {}, times[CPU]
     shapes, results = [], []
     for batch in next(iter(times.values())):

@@ -36,6 +36,7 @@ CPU, DEVICE, RESIDENT = "cpu-tensors", "device-tensors", "device-resident"
 SLO = {"p99": 20 * MS}
 BUSY = noise_of(2, 1.0, [0.4] * 8)
 COMMAND = "ortbench load m.onnx --ep some"
+Rounds = tuple[list[float], ...]
 
 
 def facts(result: Result, *codes: str) -> list[Fact]:
@@ -90,18 +91,14 @@ TWICE = [2 * it for it in ONE]
         ((TWO, ONE), False),  # one may bring as many
         ((ONE, ONE), True),  # a tie in each round
         ((ONE, TWICE, [2.01 * it for it in ONE]), True),
-        ((ONE[:1], TWO[:1]), False),  # no interval
-        ((ONE[:2], TWICE[:2]), False),
+        ((ONE[:2], TWICE[:2]), False),  # no interval
     ],
 )
-def test_a_knee_of_one_process_is_none_where_intervals_leave_it_open(
-    rates: tuple[list[float], ...], is_told: bool
-) -> None:
+def test_a_knee_of_one_process_is_none_where_intervals_leave_it_open(rates: Rounds, is_told: bool) -> None:
     levels = []
     for clients, found in enumerate(rates, 1):
         mean = sum(found) / len(found)
-        wobble = [it / mean for it in found]
-        blocks = level_blocks(mean, latency(5.0 * clients), rounds=len(found), wobble=wobble)
+        blocks = level_blocks(mean, latency(5.0 * clients), len(found), [it / mean for it in found])
         level = closed(CPU, clients, mean, 5.0 * clients, blocks=blocks)
         levels.append(level if len(found) > 2 else known_to(level, None))
     result = load_result(*levels)
@@ -115,36 +112,31 @@ def test_a_knee_of_one_process_is_none_where_intervals_leave_it_open(
         ({CPU: 100, DEVICE: 101}, "open", ""),
         ({CPU: 100, DEVICE: 95}, "none-more", ""),
         ({CPU: 100}, "alone", ""),
+        (
+            {CPU: 100, DEVICE: 150, RESIDENT: 900},
+            "more",
+            "ortbench code m.onnx --mode device-tensors",
+        ),  # it can replace
         ({DEVICE: 100, RESIDENT: 50}, "none-more", ""),
     ],
 )
 def test_modes_compared_with_cpu_tensors(rates: dict[str, float], verdict: str, after: str) -> None:
-    found = fact(load_result(*(closed(mode, 1, per_s, 10.0) for mode, per_s in rates.items())), "peak")
+    found = facts(load_result(*(closed(mode, 1, per_s, 10.0) for mode, per_s in rates.items())), "peak")[0]
     assert (found.verdict, found.next) == (verdict, after)
     assert found.values.get("base", CPU) == next(iter(rates))
 
 
-def test_modes_whose_tensors_stay_on_the_device_come_behind_those_that_can_replace_cpu_tensors() -> None:
-    modes = {CPU: 100, DEVICE: 150, "host-accessible": 200, RESIDENT: 900}
-    result = load_result(*(closed(mode, 1, per_s, 10.0) for mode, per_s in modes.items()))
-    assert keys(result)[:2] == [("peak", "more", "host-accessible"), ("peak", "more", RESIDENT)]
-
-
 @pytest.mark.parametrize(
-    ("waits", "sessions", "found"),
-    [
-        ((0.02, 0.12), "shared", [(0.12, "with 8 clients", "ortbench load m.onnx --sessions process")]),
-        ((0.02, 0.12), "process", [(0.12, "with 8 clients", "")]),
-        ((0.03, None), "shared", []),
-    ],
+    ("sessions", "after"), [("shared", "ortbench load m.onnx --sessions process"), ("process", "")]
 )
-def test_waiting_for_the_gil_where_it_is_most(
-    waits: tuple[float, float | None], sessions: str, found: list[object]
-) -> None:
-    levels = [closed(CPU, 1, 100, 1.0, gil_wait=waits[0]), closed(CPU, 8, 105, 8.0, gil_wait=waits[1])]
+def test_waiting_for_the_gil_where_it_is_most(sessions: str, after: str) -> None:
+    levels = [closed(CPU, 1, 100, 1.0, gil_wait=0.02), closed(CPU, 8, 105, 8.0, gil_wait=0.12)]
     result = load_result(*levels, sessions=sessions)
     result.command = ["ortbench", "load", "m.onnx"]
-    assert [(values(it)["share"], it.values["where"], it.next) for it in facts(result, "gil")] == found
+    found = fact(result, "gil")
+    assert (values(found)["share"], found.values["where"], found.next) == (0.12, "with 8 clients", after)
+    quiet = [closed(CPU, 1, 100, 1.0, gil_wait=0.03), closed(CPU, 8, 105, 8.0, gil_wait=None)]
+    assert verdicts(load_result(*quiet), "gil") == []
 
 
 @pytest.mark.parametrize(
