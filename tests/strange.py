@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -30,28 +30,20 @@ from ortbench.model.modes import COSTS
 from ortbench.model.result import FAILED, OK, Result
 from ortbench.model.result_file import load
 from tests import forks, virtual
-from tests.conftest import Ran, device_library, ortbench
+from tests.conftest import Ran, device_library, modes, ortbench
 from tests.refdevice import Config, Trace, counters
 
 
 @dataclass(frozen=True)
 class Strange:
-    """An EP that is strange in one respect.
-
-    Attributes:
-        name: of it in tables.
-        what: is strange about it.
-        knobs: of `Config`.
-        arguments: which every command but `devices` is given.
-        further: arguments by command; those of `load` are in the place of one client.
-        build: arguments of `tests.refdevice.build`.
-    """
+    """An EP that is strange in one respect: its name in tables, what is strange, knobs of `Config`, arguments of every command
+    but `devices`, those of `load` in place of one client, and arguments of `tests.refdevice.build`."""
 
     name: str
     what: str
     knobs: Mapping[str, Any] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
-    further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    load: tuple[str, ...] = ("--concurrency", "1")
     build: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -92,7 +84,10 @@ def _faults() -> list[Strange]:
     return found
 
 
-_TWO_SESSIONS = {"load": ("--concurrency", "1,2", "--sessions", "own")}
+_TWO_SESSIONS = ("--concurrency", "1,2", "--sessions", "own")
+_SECOND = ("--device", "1")
+_NO_MEMORY = {"devices": 2, "fault": "error", "fault_at": "alloc", "fault_when": "1+", "fault_device": 2}
+_NO_SESSION = {"devices": 2, "fault": "error", "fault_at": "session", "fault_when": "1+", "fault_device": 1}
 STRANGE = {
     it.name: it
     for it in (
@@ -104,45 +99,26 @@ STRANGE = {
         Strange("failing-downloads", "All its downloads fail.", {"fail_download": "1+"}),
         Strange("failing-uploads", "All its uploads fail.", {"fail_upload": "1+"}),
         Strange("null-default", "Its allocator of DEFAULT memory returns null.", {"fail_alloc": "1+:default"}),
-        Strange(
-            "null-host-accessible", "Its allocator of HOST_ACCESSIBLE memory returns null.",
-            {"fail_alloc": "1+:host_accessible"},
-        ),
+        Strange("null-host-accessible", "Its allocator of HOST_ACCESSIBLE memory returns null.", {"fail_alloc": "1+:host_accessible"}),
         Strange("aligned-0", "Its memories have no alignment.", {"alignment": 0}),
         Strange("aligned-64", "Its memories are aligned to 64 bytes.", {"alignment": 64}),
         Strange("skewed", "Addresses of its memory are odd multiples of 4.", {"skew": 4}),
         Strange("only-host-accessible", "It has HOST_ACCESSIBLE memory alone.", {"default_memory": False}),
         Strange("only-host-accessible-cpu", "The same, on a CPU.", {"default_memory": False, "cpu": True}),
-        Strange(
-            "second-device-null", "Of two devices the second has no memory to give.",
-            {"devices": 2, "fault": "error", "fault_at": "alloc", "fault_when": "1+", "fault_device": 2},
-        ),
-        Strange(
-            "second-device-null-used", "The same, on the second.",
-            {"devices": 2, "fault": "error", "fault_at": "alloc", "fault_when": "1+", "fault_device": 2},
-            ("--device", "1"),
-        ),
-        Strange(
-            "first-device-no-session", "Of two devices the first can create no session.",
-            {"devices": 2, "fault": "error", "fault_at": "session", "fault_when": "1+", "fault_device": 1},
-        ),
-        Strange(
-            "first-device-no-session-unused", "The same, on the second.",
-            {"devices": 2, "fault": "error", "fault_at": "session", "fault_when": "1+", "fault_device": 1},
-            ("--device", "1"),
-        ),
+        Strange("second-device-null", "Of two devices the second has no memory to give.", _NO_MEMORY),
+        Strange("second-device-null-used", "The same, on the second.", _NO_MEMORY, _SECOND),
+        Strange("first-device-no-session", "Of two devices the first can create no session.", _NO_SESSION),
+        Strange("first-device-no-session-unused", "The same, on the second.", _NO_SESSION, _SECOND),
         Strange("two-eps", "Its library brings two EPs.", {"eps": 2}),
         Strange("two-eps-second", "The same, the second by name.", {"eps": 2}, ("--ep", "SecondRefDeviceExecutionProvider")),
-        Strange("other-names", "Its EP is called `my_ep`, and its library `librefdevice`.", {}, ("--ep", "My_EP"),
-                build={"ep": "my_ep"}),
+        Strange("other-names", "Its EP is called `my_ep`, and its library `librefdevice`.", {}, ("--ep", "My_EP"), build={"ep": "my_ep"}),
         Strange("unbound-int32", "It takes int32 tensors in `run`, and not bound.", {"unbound_type": 6}),
         Strange("shapes-change", "From the second run on an output has one item fewer.", {"shape_run": "2+"}),
-        Strange("sync-fails", "All synchronizations return an error.",
-                {"fault": "error", "fault_at": "sync", "fault_when": "1+"}),
+        Strange("sync-fails", "All synchronizations return an error.", {"fault": "error", "fault_at": "sync", "fault_when": "1+"}),
         Strange("one-session", "A second session in a process is an error.",
-                {"fault": "error", "fault_at": "session", "fault_when": "2+"}, further=_TWO_SESSIONS),
+                {"fault": "error", "fault_at": "session", "fault_when": "2+"}, load=_TWO_SESSIONS),
         Strange("one-session-abort", "A second session in a process aborts it.",
-                {"fault": "abort", "fault_at": "session", "fault_when": "2"}, further=_TWO_SESSIONS),
+                {"fault": "abort", "fault_at": "session", "fault_when": "2"}, load=_TWO_SESSIONS),
         Strange("no-devices", "It fails when it is asked for its devices.", {"fault": "error", "fault_at": "device"}),
         *_faults(),
     )
@@ -160,8 +136,7 @@ g (float[16, 8] state, float[16, 8] x, int32[4, 2] i) => (float[16, 8] y, float[
 }"""
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(NamedTuple):
     """A model, its inputs and its outputs, of a run and of a loop."""
 
     model: Path
@@ -223,8 +198,7 @@ def program() -> None:
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-@dataclass(frozen=True)
-class Mode:
+class Mode(NamedTuple):
     """What became of a mode: a status, the reason if it is not ok, and how many samples the result has."""
 
     status: str
@@ -234,14 +208,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a command said of an EP.
-
-    Attributes:
-        ran: what it printed and its exit code.
-        modes: that it tells of.
-        result: that it wrote, if it does.
-        program: what the program it wrote did.
-    """
+    """What a command said of an EP: what it printed, the modes that it tells of, its result, and what its program did."""
 
     ran: Ran
     modes: Mapping[str, Mode]
@@ -263,83 +230,54 @@ class Cell:
 
 def lines(ep: Strange, command: str, files: Files, library: Path, out: Path) -> list[object]:
     """The command's arguments."""
-    model, given = files.model, ("--ep-library", library, *ep.arguments)
-    further, whole = ep.further.get(command, ()), (*given, "--warmup", 1, "--input", files.inputs, "--out", out)
-    if command == "run":
-        every = ("--mode", "all", "--depth", 2)
-        return ["run", model, *whole, "--expect", files.expected, "--iterations", 80, *every, *further]
-    if command == "devices":
-        return ["devices", "--ep-library", library, "--json", out]
-    if command == "loop":
-        looped = ("--feedback", "state_out=state", "--steps", STEPS, "--iterations", 200)
-        return ["loop", model, *whole, "--expect", files.loop_expected, *looped, *further]
-    if command == "load":
-        return ["load", model, *whole, "--duration", 0.02, *(further or ("--concurrency", 1))]
-    if command == "gate":
-        limits = ("--baseline-set", "intra-op-threads=1", "--max-regression", "50%", "--duration", 1)
-        modes = ("--mode", "cpu-tensors", "--mode", "device-tensors", "--mode", "device-resident")
-        return ["gate", "--model", model, *whole, "--expect", files.expected, *limits, *modes, *further]
-    return ["code", model, *given, "--mode", "device-tensors", "--duration", 0.005, "--out", out, *further]
+    given = ("--ep-library", library, *ep.arguments)
+    whole = (*given, "--warmup", 1, "--input", files.inputs, "--out", out)
+    limits = ("--baseline-set", "intra-op-threads=1", "--max-regression", "50%", "--duration", 1)
+    return {
+        "run": ["run", files.model, *whole, "--expect", files.expected, "--iterations", 80, "--mode", "all", "--depth", 2],
+        "devices": ["devices", "--ep-library", library, "--json", out],
+        "loop": ["loop", files.model, *whole, "--expect", files.loop_expected, "--feedback", "state_out=state", "--steps", STEPS,
+                 "--iterations", 200],
+        "load": ["load", files.model, *whole, "--duration", 0.02, *ep.load],
+        "gate": ["gate", "--model", files.model, *whole, "--expect", files.expected, *limits,
+                 *modes("cpu-tensors", "device-tensors", "device-resident")],
+        "code": ["code", files.model, *given, "--mode", "device-tensors", "--duration", 0.005, "--out", out],
+    }[command]  # fmt: skip
 
 
 def run(ep: Strange, command: str, files: Files, folder: Path) -> Cell:
-    """Run a command on an EP.
-
-    Args:
-        ep: to run it on.
-        command: of `COMMANDS`.
-        files: of `make_files`.
-        folder: for what it writes.
-    """
-    library, out, trace = device_library(**ep.build), folder / "out", folder / "trace"
-    line = lines(ep, command, files, library, out)
+    """Run a command on an EP; the folder is for what it writes."""
+    library, out = device_library(**ep.build), folder / "out"
+    knobs, main = {"compute_us": COMPUTE_US, **ep.knobs}, {}
     if ep.hangs:
-        environment = Config(compute_us=COMPUTE_US, trace=trace, trace_records=100_000, **ep.knobs).environ()
-        ran = ortbench(*line, **environment, **{forks.MAIN: "tests.strange:hanging"})
-    else:
-        environment = Config(compute_us=COMPUTE_US, **ep.knobs).environ()
-        ran = ortbench(*line, **environment)
-    return _SEEN[command](ep, ran, out, environment)
-
-
-def _seen_cases(ep: Strange, ran: Ran, out: Path, environment: Mapping[str, str]) -> Cell:
+        knobs |= {"trace": folder / "trace", "trace_records": 100_000}
+        main = {forks.MAIN: "tests.strange:hanging"}
+    environment = Config(**knobs).environ()
+    ran = ortbench(*lines(ep, command, files, library, out), **environment, **main)
+    if command == "devices":
+        return Cell(ran, _modes_of_device(ep, json.loads(out.read_text())) if out.exists() else {})
+    if command == "code":
+        runs = out.exists() and not ep.hangs
+        return Cell(
+            ran, {}, program=ortbench(out, **environment, **{forks.MAIN: "tests.strange:program"}) if runs else None
+        )
     found = [*out.glob("*/result.json"), *out.glob("*/candidate/result.json")]
     if not found:
         return Cell(ran, {})
     (result,) = map(load, found)
-    modes = {
+    seen = {
         case.mode: Mode(case.status, case.reason, max(map(len, case.samples.values()), default=0))
         for case in result.at_point()
     }
-    return Cell(ran, modes, result)
+    return Cell(ran, seen, result)
 
 
-def _seen_devices(ep: Strange, ran: Ran, out: Path, environment: Mapping[str, str]) -> Cell:
-    if not out.exists():
-        return Cell(ran, {})
+def _modes_of_device(ep: Strange, listed: Any) -> dict[str, Mode]:
     asked = dict(zip(ep.arguments[::2], ep.arguments[1::2], strict=True))
     library, name = str(device_library(**ep.build)), asked.get("--ep", "").lower()
-    entry = next(
-        it for it in json.loads(out.read_text())["eps"] if it["library"] == library and name in it["name"].lower()
-    )
-    modes = entry["devices"][int(asked.get("--device", 0))]["modes"]
-    return Cell(ran, {mode: Mode("unsupported" if reason else "ok", reason, 0) for mode, reason in modes.items()})
-
-
-def _seen_program(ep: Strange, ran: Ran, out: Path, environment: Mapping[str, str]) -> Cell:
-    if not out.exists() or ep.hangs:
-        return Cell(ran, {})
-    return Cell(ran, {}, program=ortbench(out, **environment, **{forks.MAIN: "tests.strange:program"}))
-
-
-_SEEN: dict[str, Callable[[Strange, Ran, Path, Mapping[str, str]], Cell]] = {
-    "run": _seen_cases,
-    "devices": _seen_devices,
-    "loop": _seen_cases,
-    "load": _seen_cases,
-    "gate": _seen_cases,
-    "code": _seen_program,
-}
+    entry = next(it for it in listed["eps"] if it["library"] == library and name in it["name"].lower())
+    found = entry["devices"][int(asked.get("--device", 0))]["modes"]
+    return {mode: Mode("unsupported" if reason else "ok", reason, 0) for mode, reason in found.items()}
 
 
 # The page
@@ -361,34 +299,28 @@ def page(cells: Mapping[str, Mapping[str, Cell]]) -> str:
     """The matrix as Markdown, by EP and command."""
     reasons: dict[str, str] = {}
 
-    def letter(reason: str) -> str:
+    def number(reason: str) -> str:
         return reasons.setdefault(_plain(reason), f"r{len(reasons) + 1}")
 
     rows = [["EP", "strange", *(f"`{command}`" for command in COMMANDS)], ["---"] * (2 + len(COMMANDS))]
-    rows += [
-        [name, STRANGE[name].what, *(_said(row[command], letter) for command in COMMANDS)]
-        for name, row in cells.items()
-    ]
+    rows += [[name, STRANGE[name].what, *(_said(row[it], number) for it in COMMANDS)] for name, row in cells.items()]
     said = [f"| {name} | {reason} |" for reason, name in reasons.items()]
-    lines = [*(f"| {' | '.join(row)} |" for row in rows), "", "| | what is said |", "|---|---|", *said]
-    return _PAGE + "\n" + "\n".join(lines) + "\n"
+    return "\n".join(
+        [_PAGE, *(f"| {' | '.join(row)} |" for row in rows), "", "| | what is said |", "|---|---|", *said, ""]
+    )
 
 
-def _said(cell: Cell, letter: Callable[[str], str]) -> str:
-    parts = [str(cell.ran.code)]
-    found: dict[str, list[str]] = {}
+def _said(cell: Cell, number: Callable[[str], str]) -> str:
+    parts, found = [str(cell.ran.code)], dict[str, list[str]]()
+    failed = {name for name, mode in cell.modes.items() if mode.status == FAILED}
     for name, mode in cell.modes.items():
-        kept = f" {mode.kept} samples" if mode.status == FAILED and mode.kept else ""
-        why = "" if mode.status == OK else letter(mode.reason or "") + (" failed" if mode.status == FAILED else "")
-        found.setdefault(why, []).append(name + kept)
-    if found.keys() == {""}:
-        parts.append("all")
-    else:
-        parts += [f"{', '.join(names)}{why and f' ({why})'}" for why, names in found.items()]
+        why = "" if mode.status == OK else f" ({number(mode.reason or '')}{' failed' * (name in failed)})"
+        found.setdefault(why, []).append(f"{name} {mode.kept} samples" if name in failed and mode.kept else name)
+    parts += ["all"] if found.keys() == {""} else [", ".join(names) + why for why, names in found.items()]
     if cell.program is not None:
         parts.append("runs" if cell.program.code == 0 else f"its program ends with {cell.program.code}")
-    elif not any(mode.status == FAILED for mode in cell.modes.values()):
-        parts += [letter(line.removeprefix("ortbench: ")) for line in cell.ran.err.splitlines()]
+    elif not failed:
+        parts += [number(line.removeprefix("ortbench: ")) for line in cell.ran.err.splitlines()]
     return "; ".join(parts)
 
 

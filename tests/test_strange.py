@@ -17,6 +17,9 @@ from tests.virtual import Clock
 pytestmark = pytest.mark.process
 
 Get = Callable[[str, str], Cell]
+# Of three ways to end a process one is tried everywhere.
+NAMES = [it for it in STRANGE if not it.startswith(("segfault", "exit")) or it.endswith("at-run")]
+OTHERS = [it for it in COMMANDS if it not in ("run", "devices")]
 FOREIGN = {"host-default", "only-host-accessible", "only-host-accessible-cpu"}  # whose memory has other copies
 THROUGHOUT = {"plain", "host-default", "hang-at-run-2600"}
 HARMLESS = {
@@ -98,12 +101,9 @@ def check_result(ep: Strange, command: str, cell: Cell) -> None:
         elif key[1] == "latency":
             assert COMPUTE_US * 1000 <= found <= usual["cpu-tensors", "latency"] * 1.1, key
     if ep.name.endswith("run-2600"):
-        assert sum(mode.kept for mode in cell.modes.values()) > 0
-        assert (
-            command == "run"
-            or ep.name.startswith("error")
-            or any(mode.kept for mode in cell.modes.values() if mode.status == FAILED)
-        )
+        assert any(mode.kept for mode in cell.modes.values())
+        kept = any(mode.kept for mode in cell.modes.values() if mode.status == FAILED)
+        assert kept or command == "run" or ep.name.startswith("error")
 
 
 def is_same(listed: Mode, measured: Mode) -> bool:
@@ -114,27 +114,16 @@ def is_same(listed: Mode, measured: Mode) -> bool:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("name", list(STRANGE))
-def test_devices_and_run_say_the_same(name: str, get: Get) -> None:
-    measured = check(name, "run", get)
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_give_right_figures_or_one_line_and_devices_says_what_run_says(name: str, get: Get) -> None:
+    measured, listed = check(name, "run", get), check(name, "devices", get)
     does_no_harm = name in HARMLESS or name.startswith("print") or name.endswith("at-release")
     assert measured.ran.code == (DONE if does_no_harm else BENCHMARK_FAILED)
-    listed = check(name, "devices", get)
     if listed.modes:
         assert {mode for mode, it in listed.modes.items() if it.status != OK} == LACKING.get(name, set())
-    if measured.modes and listed.modes:
-        different = {
-            mode: (listed.modes[mode], measured.modes[mode])
-            for mode in listed.modes
-            if not is_same(listed.modes[mode], measured.modes[mode])
-        }
-        assert different == {}
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("command", [it for it in COMMANDS if it not in ("run", "devices")])
-@pytest.mark.parametrize(
-    "name", [name if name in THROUGHOUT else pytest.param(name, marks=pytest.mark.wide) for name in STRANGE]
-)
-def test_other_commands_give_right_figures_or_one_line(name: str, command: str, get: Get) -> None:
-    check(name, command, get)
+    if measured.modes:
+        different = {mode for mode, it in listed.modes.items() if not is_same(it, measured.modes[mode])}
+        assert different == set()
+    # Of the others each EP has one; `python -m tests.strange` has them all.
+    for command in OTHERS if name in THROUGHOUT else [OTHERS[[*STRANGE].index(name) % len(OTHERS)]]:
+        check(name, command, get)

@@ -1,9 +1,5 @@
-"""What the tests of the reference device do with ONNX Runtime, each scenario in a process of its own.
-
-`main` registers the library, runs one scenario and prints its findings as a line of JSON. A process each, because a library
-can be registered only once, reads its knobs when it is loaded, and is sometimes told to die. The scenarios only report; the
-tests judge.
-"""
+"""What the tests of the reference device do with ONNX Runtime, each scenario in a process of its own, which prints its findings
+as a line of JSON: a library can be registered only once, reads its knobs when it is loaded, and is sometimes told to die."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime as ort
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 from tests import virtual
 
@@ -40,7 +36,7 @@ class Bench:
             "default": self.device.memory_info(ort.OrtDeviceMemoryType.DEFAULT),
             "host_accessible": self.device.memory_info(ort.OrtDeviceMemoryType.HOST_ACCESSIBLE),
         }
-        self.relu = one_node("Relu", {"x": ["N"]}, ["N"])
+        self.relu = model_of("(float[N] x) => (float[N] y) { y = Relu(x) }")
 
     def session(self, model: onnx.ModelProto | None = None, **options: Any) -> Any:
         settings = ort.SessionOptions()
@@ -98,124 +94,47 @@ def read_directly(value: Any, size: int) -> FLOATS:
 
 # ---- models ----
 
-
-def one_node(
-    op: str,
-    inputs: dict[str, list[int | str]],
-    output: list[int | str],
-    weights: dict[str, npt.NDArray[Any]] | None = None,
-    **attributes: Any,
-) -> onnx.ModelProto:
-    weights = weights or {}
-    node = helper.make_node(op, [*inputs, *weights], ["y"], **attributes)
-    return model_of([node], inputs, {"y": output}, weights)
-
-
-def model_of(
-    nodes: list[onnx.NodeProto],
-    inputs: dict[str, list[int | str]],
-    outputs: dict[str, list[int | str]],
-    weights: dict[str, npt.NDArray[Any]] | None = None,
-) -> onnx.ModelProto:
-    def infos(values: dict[str, list[int | str]]) -> list[onnx.ValueInfoProto]:
-        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in values.items()]
-
-    constants = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
-    graph = helper.make_graph(nodes, "g", infos(inputs), infos(outputs), constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-
-
-def operator_models() -> dict[str, onnx.ModelProto]:
-    """A model for every operator and for its variants."""
-
-    def weight(*shape: int) -> FLOATS:
-        return numbers(int(np.prod(shape)), seed=len(shape)).reshape(shape)
-
-    limits = {"low": np.array(-0.5, np.float32), "high": np.array(0.5, np.float32)}
-    image: dict[str, list[int | str]] = {"x": [2, 4, 9, 8]}
-    two: dict[str, list[int | str]] = {"a": [2, 3, 4], "b": [3, 1]}
-    models = {op: one_node(op, {"x": [3, 5]}, [3, 5]) for op in ("Relu", "Sigmoid", "Tanh")}
-    models |= {f"{op}, broadcast": one_node(op, two, [2, 3, 4]) for op in ("Add", "Sub", "Mul")}
-    models |= {
-        "Add, same shape": one_node("Add", {"a": [3, 4], "b": [3, 4]}, [3, 4]),
-        "Sub, scalar": one_node("Sub", {"a": [], "b": [4]}, [4]),
-        "Clip": one_node("Clip", {"x": [4, 5]}, [4, 5], limits),
-        "Clip, no maximum": one_node("Clip", {"x": [4, 5]}, [4, 5], {"low": limits["low"]}),
-        "MatMul": one_node("MatMul", {"x": [5, 7]}, [5, 3], {"w": weight(7, 3)}),
-        "MatMul, batches": one_node("MatMul", {"a": [2, 1, 3, 4], "b": [5, 4, 2]}, [2, 5, 3, 2]),
-        "Gemm": one_node("Gemm", {"x": [3, 4]}, [3, 5], {"w": weight(4, 5), "c": weight(5)}),
-        "Gemm, transposed": one_node(
-            "Gemm",
-            {"x": [4, 3]},
-            [3, 5],
-            {"w": weight(5, 4), "c": weight(3, 1)},
-            transA=1,
-            transB=1,
-            alpha=0.5,
-            beta=2.0,
-        ),
-        "Softmax": one_node("Softmax", {"x": [2, 3, 4]}, [2, 3, 4]),
-        "Softmax, axis 1": one_node("Softmax", {"x": [2, 3, 4]}, [2, 3, 4], axis=1),
-        "Conv": one_node("Conv", image, [2, 3, 7, 6], {"w": weight(3, 4, 3, 3)}),
-        "Conv, all attributes": one_node(
-            "Conv",
-            image,
-            [2, 6, 4, 4],
-            {"w": weight(6, 2, 3, 2), "b": weight(6)},
-            pads=[1, 0, 1, 1],
-            strides=[2, 2],
-            dilations=[2, 1],
-            group=2,
-        ),
-        "GlobalAveragePool": one_node("GlobalAveragePool", image, [2, 4, 1, 1]),
-        "Flatten": followed_by_relu("Flatten", {"x": [2, 3, 4]}, [6, 4], {}, axis=2),
-        "Reshape": followed_by_relu("Reshape", {"x": [2, 3, 4]}, [2, 12], {"shape": np.array([0, -1], np.int64)}),
-        "Concat": one_node("Concat", {"a": [2, 3, 4], "b": [2, 1, 4], "c": [2, 2, 4]}, [2, 6, 4], axis=1),
-        "Concat, last axis": one_node("Concat", {"a": [3, 4], "b": [3, 2]}, [3, 6], axis=-1),
-        "Concat, nothing": one_node("Concat", {"a": [2, 0, 4], "b": [2, 1, 4]}, [2, 1, 4], axis=1),
-        "network": small_network(),
-        "Erf in the middle": partly_supported(),
-        "Erf alone": one_node("Erf", {"x": [3]}, [3]),
-    }
-    return models
+HEAD = '<ir_version: 9, opset_import: ["" : 17]> g '
+# An input whose name begins with w is a weight.
+OPERATORS = {
+    **{op: f"(float[3,5] x) => (float[3,5] y) {{ y = {op}(x) }}" for op in ("Relu", "Sigmoid", "Tanh")},
+    **{op: f"(float[2,3,4] a, float[3,1] b) => (float[2,3,4] y) {{ y = {op}(a, b) }}" for op in ("Add", "Sub", "Mul")},
+    "Add, same shape": "(float[3,4] a, float[3,4] b) => (float[3,4] y) { y = Add(a, b) }",
+    "Sub, scalar": "(float a, float[4] b) => (float[4] y) { y = Sub(a, b) }",
+    "Clip": "(float[4,5] x) => (float[4,5] y) <float low = {-0.5}, float high = {0.5}> { y = Clip(x, low, high) }",
+    "Clip, no maximum": "(float[4,5] x) => (float[4,5] y) <float low = {-0.5}> { y = Clip(x, low) }",
+    "MatMul": "(float[5,7] x, float[7,3] w) => (float[5,3] y) { y = MatMul(x, w) }",
+    "MatMul, batches": "(float[2,1,3,4] a, float[5,4,2] b) => (float[2,5,3,2] y) { y = MatMul(a, b) }",
+    "Gemm": "(float[3,4] x, float[4,5] w, float[5] wc) => (float[3,5] y) { y = Gemm(x, w, wc) }",
+    "Gemm, transposed": "(float[4,3] x, float[5,4] w, float[3,1] wc) => (float[3,5] y) "
+    "{ y = Gemm<transA = 1, transB = 1, alpha = 0.5, beta = 2.0>(x, w, wc) }",
+    "Softmax": "(float[2,3,4] x) => (float[2,3,4] y) { y = Softmax(x) }",
+    "Softmax, axis 1": "(float[2,3,4] x) => (float[2,3,4] y) { y = Softmax<axis = 1>(x) }",
+    "Conv": "(float[2,4,9,8] x, float[3,4,3,3] w) => (float[2,3,7,6] y) { y = Conv(x, w) }",
+    "Conv, all attributes": "(float[2,4,9,8] x, float[6,2,3,2] w, float[6] wb) => (float[2,6,4,4] y) "
+    "{ y = Conv<pads = [1, 0, 1, 1], strides = [2, 2], dilations = [2, 1], group = 2>(x, w, wb) }",
+    "GlobalAveragePool": "(float[2,4,9,8] x) => (float[2,4,1,1] y) { y = GlobalAveragePool(x) }",
+    "Flatten": "(float[2,3,4] x) => (float[6,4] y) { m = Flatten<axis = 2>(x)  y = Relu(m) }",
+    "Reshape": "(float[2,3,4] x) => (float[2,12] y) <int64[2] shape = {0, -1}> { m = Reshape(x, shape)  y = Relu(m) }",
+    "Concat": "(float[2,3,4] a, float[2,1,4] b, float[2,2,4] c) => (float[2,6,4] y) { y = Concat<axis = 1>(a, b, c) }",
+    "Concat, last axis": "(float[3,4] a, float[3,2] b) => (float[3,6] y) { y = Concat<axis = -1>(a, b) }",
+    "Concat, nothing": "(float[2,0,4] a, float[2,1,4] b) => (float[2,1,4] y) { y = Concat<axis = 1>(a, b) }",
+    "an output from the middle": "(float[N,3,12,12] x, float[6,3,3,3] w, float[6] wb) => (float[N,6,1,1] y, float[N,6,12,12] m) "
+    "{ c = Conv<pads = [1, 1, 1, 1]>(x, w, wb)  m = Relu(c)  y = GlobalAveragePool(m) }",
+    "Erf in the middle": "(float[3,5] x, float[5] w) => (float[3,5] y) { a = Add(x, w)  e = Erf(a)  y = Mul(e, a) }",
+    "Erf alone": "(float[3] x) => (float[3] y) { y = Erf(x) }",
+}
 
 
-def followed_by_relu(
-    op: str,
-    inputs: dict[str, list[int | str]],
-    output: list[int | str],
-    weights: dict[str, npt.NDArray[Any]],
-    **attributes: Any,
-) -> onnx.ModelProto:
-    nodes = [helper.make_node(op, [*inputs, *weights], ["m"], **attributes), helper.make_node("Relu", ["m"], ["y"])]
-    return model_of(nodes, inputs, {"y": output}, weights)
-
-
-def small_network() -> onnx.ModelProto:
-    """Convolution, pooling and two dense layers, with an output from the middle."""
-    nodes = [
-        helper.make_node("Conv", ["x", "k", "kb"], ["c"], pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c"], ["middle"]),
-        helper.make_node("GlobalAveragePool", ["middle"], ["p"]),
-        helper.make_node("Flatten", ["p"], ["f"]),
-        helper.make_node("MatMul", ["f", "w"], ["m"]),
-        helper.make_node("Add", ["m", "b"], ["a"]),
-        helper.make_node("Softmax", ["a"], ["y"]),
-    ]
-    shapes = {"k": (6, 3, 3, 3), "kb": (6,), "w": (6, 10), "b": (10,)}
-    weights = {name: numbers(int(np.prod(shape))).reshape(shape) for name, shape in shapes.items()}
-    return model_of(nodes, {"x": ["N", 3, 12, 12]}, {"y": ["N", 10], "middle": ["N", 6, 12, 12]}, weights)
-
-
-def partly_supported() -> onnx.ModelProto:
-    """One operator in the middle that the device does not know."""
-    nodes = [
-        helper.make_node("Add", ["x", "b"], ["a"]),
-        helper.make_node("Erf", ["a"], ["e"]),
-        helper.make_node("Mul", ["e", "a"], ["m"]),
-        helper.make_node("Tanh", ["m"], ["y"]),
-    ]
-    return model_of(nodes, {"x": [3, 5]}, {"y": [3, 5]}, {"b": numbers(5)})
+def model_of(text: str) -> onnx.ModelProto:
+    model = onnx.parser.parse_model(HEAD + text)
+    weights = [it for it in model.graph.input if it.name.startswith("w")]
+    for weight in weights:
+        shape = [dim.dim_value for dim in weight.type.tensor_type.shape.dim]
+        array = numbers(int(np.prod(shape)), seed=len(shape)).reshape(shape)
+        model.graph.initializer.append(numpy_helper.from_array(array, weight.name))
+        model.graph.input.remove(weight)
+    return model
 
 
 def feeds_of(model: onnx.ModelProto) -> dict[str, FLOATS]:
@@ -277,41 +196,14 @@ def operators(bench: Bench) -> Findings:
     from onnx.reference import ReferenceEvaluator
 
     found = {}
-    for name, model in operator_models().items():
+    for name, text in OPERATORS.items():
+        model = model_of(text)
         feeds = feeds_of(model)
         session = bench.session(model, compute_us=0)
         expected = ReferenceEvaluator(model).run(None, feeds)
         wrong = [float(np.abs(got - want).max()) for got, want in zip(session.run(None, feeds), expected, strict=True)]
         found[name] = {"error": max(wrong), "on_cpu": nodes_on_cpu(session)}
     return found
-
-
-def growth(bench: Bench, kind: str, when: str) -> Findings:
-    """A loop in which what one run gives is what the next is given, with an entry more each time; nothing at first."""
-    folder = Path(__file__).resolve().parents[2] / "models"
-    wanted = np.load(folder / "growing_on_device.loop.npz")
-    session = bench.session(onnx.load(folder / "growing_on_device.onnx"), honesty=when)
-    array, right = np.zeros((1, 2, 0, 16), np.float32), []
-    past, kept = bench.empty(array.shape, kind), []
-    for step in range(6):
-        feed, names = wanted[f"step{step}/in/x"], ("present", "y")
-        expected = [wanted[f"step{step}/{name}"] for name in names]
-        outputs = [bench.empty(value.shape, kind) for value in expected]
-        binding = session.io_binding()
-        binding.bind_ortvalue_input("past", past)
-        binding.bind_ortvalue_input("x", bench.filled(feed, kind))
-        for name, value in zip(names, outputs, strict=True):
-            binding.bind_ortvalue_output(name, value)
-        session.run_with_iobinding(binding)
-        kept.append((outputs, expected))
-        past = outputs[0]
-        array, y = session.run(None, {"past": array, "x": feed})
-        right.append(bool(np.allclose(array, expected[0], 1e-5) and np.allclose(y, expected[1], 1e-5)))
-    binding.synchronize_outputs()
-    for outputs, expected in kept:
-        pairs = zip(outputs, expected, strict=True)
-        right += [bool(np.allclose(value.numpy(), want, 1e-5)) for value, want in pairs]
-    return {"right": right, "on_cpu": nodes_on_cpu(session)}
 
 
 def nodes_on_cpu(session: Any) -> list[str]:
@@ -381,20 +273,6 @@ def three_things(bench: Bench) -> Findings:
         copy(full, back, down)
         binding.synchronize_outputs()
     return {"right": [bool(np.array_equal(value.numpy(), numbers(size))) for value in (target, back)]}
-
-
-def open_stream(bench: Bench) -> Findings:
-    """Ends with work still queued on a stream and on the default queue."""
-    x = bench.filled(numbers(1000), "default")
-    session = bench.session(honesty="async")
-    session.run_with_iobinding(bench.bound(session, x, bench.empty(1000, "default")))
-    source, target, stream = host(numbers(1000)), bench.empty(1000, "default"), bench.device.create_sync_stream()
-    copy(source, target, stream)
-    KEPT.extend((source, target, stream))
-    return {}
-
-
-KEPT: list[Any] = []
 
 
 def failures(bench: Bench) -> Findings:

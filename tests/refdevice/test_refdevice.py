@@ -1,8 +1,7 @@
 """Tests of the reference device itself: what it claims about itself is what it does, with the trace as the witness.
 
-Most of it is in virtual time, where all is exact. In real time that something waits for the device is a comparison of two
-points in time, which holds whatever the load; that something does not wait is shown by a call that returned before the device
-was done, which a busy machine can hide once.
+In real time that something waits for the device is a comparison of two points in time, which holds whatever the load; that
+something does not wait is shown by a call that returned before the device was done, which a busy machine can hide once.
 """
 
 from __future__ import annotations
@@ -11,10 +10,9 @@ import itertools
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -42,12 +40,10 @@ from .refdevice import (
     Trace,
     build,
     duration_ns,
-    failures_so_far,
     late_ns,
 )
 
 HERE = Path(__file__).parent
-TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -80,23 +76,6 @@ def run(library: Path, tmp_path: Path) -> Run:
 def run_for_real(real_library: Path, tmp_path: Path) -> Run:
     """Scenarios in real time."""
     return partial(outcome_of, real_library, tmp_path / "trace")
-
-
-@pytest.fixture
-def start(real_library: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts scenarios in real time, in processes that end as Python does; whatever still runs at the end is killed."""
-    started: list[subprocess.Popen[str]] = []
-
-    def starter(config: Config, *scenario: str) -> subprocess.Popen[str]:
-        line = [sys.executable, "-m", "tests.refdevice.scenarios", str(real_library), *scenario]
-        environment, pipe = os.environ | config.environ(), subprocess.PIPE
-        started.append(subprocess.Popen(line, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True))
-        return started[-1]
-
-    yield starter
-    for process in started:
-        process.kill()
-        process.communicate()
 
 
 # ---- the device and its memory ----
@@ -192,9 +171,8 @@ def test_counters_agree_with_the_events(run: Run) -> None:
     trace = run("copies").trace
     for kind, counter in trace.counters.items():
         events = trace.of(kind)
-        assert counter.count == len(events), kind
-        assert counter.bytes == int(events["bytes"].sum()), kind
-        assert counter.ns == int(duration_ns(events).sum()), kind
+        found = (len(events), int(events["bytes"].sum()), int(duration_ns(events).sum()))
+        assert (counter.count, counter.bytes, counter.ns) == found, kind
     assert trace.dropped == 0
 
 
@@ -230,19 +208,6 @@ def test_operators_agree_with_the_onnx_reference(run: Run) -> None:
     assert {name: model["error"] for name, model in found.items() if model["error"] > 1e-5} == {}
     on_cpu = {name: model["on_cpu"] for name, model in found.items() if model["on_cpu"]}
     assert on_cpu == {"Erf in the middle": ["Erf"], "Erf alone": ["Erf"]}
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("memory", ["default", "host_accessible"])
-@pytest.mark.parametrize("honesty", ["sync", "async"])
-def test_shapes_may_change_from_run_to_run(run: Run, memory: str, honesty: Honesty) -> None:
-    outcome = run("growth", memory, honesty, compute_us=100)
-    assert outcome.found == {"right": [True] * 18, "on_cpu": []}
-    inferences = outcome.trace.of("inference")
-    bound = inferences[inferences["memory"] == MEMORIES.index(memory)]
-    assert list(bound["bytes"]) == [4 * 2 * 16 * (length + 1) for length in range(1, 7)]
-    moved = [KINDS[int(e["kind"])] for e in outcome.trace.events if e["run"] in set(bound["run"])]
-    assert set(moved) <= {"run", "inference", "alloc", "free", "same-copy", "run-end-wait"}
 
 
 # ---- honesty ----
@@ -324,36 +289,20 @@ def test_a_session_chooses_its_own_times_and_honesty(run: Run) -> None:
 
 
 @pytest.mark.process
-def test_a_stream_is_in_order_itself(run: Run) -> None:
-    outcome = run("streams", compute_us=1_000, upload_latency_us=5_000)
-    uploads = outcome.trace.of("h2d")
+@pytest.mark.parametrize(("compute_us", "upload_us"), [(1000, 5000), (30_000, 20_000)])
+def test_a_stream_is_in_order_itself_and_not_waited_for(compute_us: int, upload_us: int, run: Run) -> None:
+    outcome = run("streams", compute_us=compute_us, upload_latency_us=upload_us)
+    trace, uploads = outcome.trace, outcome.trace.of("h2d")
     assert all(outcome.found["right"])
     assert outcome.found["handle"]
     uploads = uploads[uploads["queue"] > 0].reshape(-1, 2)
     assert (uploads[:, 1]["start_ns"] >= uploads[:, 0]["end_ns"]).all()
-
-
-@pytest.mark.process
-def test_a_stream_runs_beside_an_inference_and_is_not_waited_for(run: Run) -> None:
-    outcome = run("streams", compute_us=30_000, upload_latency_us=20_000)
-    trace, uploads = outcome.trace, outcome.trace.of("h2d")
-    uploads = uploads[uploads["queue"] > 0].reshape(-1, 2)
+    assert (np.array(outcome.found["copies_returned"]) < uploads[:, 1]["end_ns"]).all()
     inferences = trace.of("inference")
-    assert all(
-        inference["start_ns"] < pair[1]["end_ns"] and pair[0]["start_ns"] < inference["end_ns"]
-        for inference, pair in zip(inferences, uploads, strict=True)
-    )
-    returned = np.array(outcome.found["copies_returned"])
-    assert (returned < uploads[:, 1]["end_ns"]).all()
-
-
-@pytest.mark.process
-def test_a_copy_without_a_stream_waits_for_all_streams(run: Run) -> None:
-    trace = run("streams", upload_latency_us=5000).trace
-    uploads = trace.of("h2d")
-    uploads = uploads[uploads["queue"] > 0].reshape(-1, 2)
-    first_reads = trace.of("d2h")[::2]
-    assert (first_reads["start_ns"] >= uploads[:, 1]["end_ns"]).all()
+    assert (inferences["start_ns"] < uploads[:, 1]["end_ns"]).all()
+    assert (uploads[:, 0]["start_ns"] < inferences["end_ns"]).all()
+    reads = trace.of("d2h")[::2]  # a copy without a stream waits for all of them
+    assert (reads["start_ns"] >= uploads[:, 1]["end_ns"]).all()
 
 
 ENGINES = pytest.mark.parametrize(
@@ -395,13 +344,6 @@ def seen_beside(engines: int, run: Run) -> set[tuple[str, str]]:
     }
 
 
-@pytest.mark.process
-def test_a_process_may_end_with_work_in_flight(start: Callable[..., subprocess.Popen[str]]) -> None:
-    process = start(Config(compute_us=50_000, upload_latency_us=50_000), "open_stream")
-    _, errors = process.communicate(timeout=TIMEOUT_S)
-    assert process.returncode == 0, errors
-
-
 # ---- failures ----
 
 
@@ -418,16 +360,8 @@ def test_copies_and_allocations_fail_when_told(run: Run) -> None:
         "large": [True, False, True],
         "after": True,
     }
-    assert outcome.trace.failures() == [
-        "fail_upload",
-        "fail_upload",
-        "fail_upload",
-        "fail_download",
-        "fail_download",
-        "fail_alloc",
-        "fail_alloc",
-        "fail_alloc_bytes",
-    ]
+    told = {"fail_upload": 3, "fail_download": 2, "fail_alloc": 2, "fail_alloc_bytes": 1}
+    assert Counter(outcome.trace.failures()) == told
 
 
 @pytest.mark.process
@@ -438,20 +372,11 @@ def test_outputs_are_wrong_in_one_memory_only(run: Run, memory: str) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("trigger", "wrong"), [("0", [0, 0]), ("3", [0, 1]), ("2:default", [1, 0]), ("1+:host", [0, 0])]
-)
+@pytest.mark.parametrize(("trigger", "wrong"), [("3", [0, 1]), ("2:default", [1, 0]), ("1+:host", [0, 0])])
 def test_a_copy_is_wrong_when_told(run: Run, trigger: str, wrong: list[int]) -> None:
     outcome = run("wrong_copies", wrong_copy=trigger)
     assert outcome.found == {"wrong": wrong}
     assert outcome.trace.failures() == ["wrong_copy"] * sum(wrong)
-
-
-@pytest.mark.process
-def test_a_copy_aborts_when_told(run: Run) -> None:
-    outcome = run("wrong_copies", code=-signal.SIGABRT, abort_copy="4")
-    assert outcome.trace.failures() == ["abort_copy"]
-    assert len(outcome.trace.of("h2d", "d2h")) == 3
 
 
 @pytest.mark.process
@@ -468,27 +393,6 @@ def test_hidden_copies_take_time_and_are_witnessed(run: Run, honesty: Honesty) -
     assert (order["start_ns"][1:] >= order["end_ns"][:-1]).all()
 
 
-@pytest.mark.process
-@pytest.mark.parametrize(("memory", "finished"), [("host", 0), ("default", 1), ("host_accessible", 2)])
-def test_the_trace_outlives_an_abort(run: Run, memory: str, finished: int) -> None:
-    trace = run("three_runs", code=-signal.SIGABRT, abort_run=f"1:{memory}", compute_us=0).trace
-    assert trace.failures() == ["abort_run"]
-    assert len(trace.of("inference")) == finished
-
-
-@pytest.mark.process
-def test_a_hanging_run_is_seen_from_outside(start: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
-    config = Config(trace=tmp_path / "trace", hang_run="2")
-    process = start(config, "three_runs")
-    deadline = time.monotonic() + TIMEOUT_S
-    while "hang_run" not in failures_so_far(tmp_path / "trace"):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert process.poll() is None
-    assert len(Trace.read(tmp_path / "trace").of("inference")) == 1
-
-
 # ---- knobs and building ----
 
 
@@ -500,19 +404,10 @@ def test_a_mistyped_option_is_an_error(run: Run) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("REFDEVICE_COMPUTE_US", "soon"),
-        ("REFDEVICE_UPLOAD_GBPS", "-1"),
-        ("REFDEVICE_FAIL_UPLOAD", "2:elsewhere"),
-        ("REFDEVICE_SPEED", "1"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), [("COMPUTE_US", "soon"), ("FAIL_UPLOAD", "2:elsewhere"), ("SPEED", "1")])
 def test_a_mistyped_variable_is_an_error(library: Path, name: str, value: str) -> None:
-    ran = ortbench(library, "device", **{MAIN: "tests.refdevice.scenarios:main", name: value})
-    assert ran.code == 1
-    assert name.removeprefix("REFDEVICE_").lower() in ran.err
+    ran = ortbench(library, "device", **{MAIN: "tests.refdevice.scenarios:main", f"REFDEVICE_{name}": value})
+    assert (ran.code, name.lower() in ran.err) == (1, True)
 
 
 def test_the_python_side_names_what_the_c_side_has() -> None:
@@ -541,16 +436,15 @@ def test_the_build_is_kept_and_speaks_up_when_it_fails(
     made = real_library.stat().st_mtime_ns
     assert build(real_library.parent) == real_library
     assert real_library.stat().st_mtime_ns == made
-    monkeypatch.setenv("CC", "false")
-    with pytest.raises(BuildError, match="could not be compiled"):
-        build(tmp_path)
-    monkeypatch.setenv("CC", str(tmp_path / "no-compiler"))
-    with pytest.raises(BuildError, match="could not be started"):
-        build(tmp_path)
-    monkeypatch.delenv("CC")
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(BuildError, match="needs a C compiler"):
-        build(tmp_path)
+    for variable, value, said in (
+        ("CC", "false", "could not be compiled"),
+        ("CC", str(tmp_path / "no-compiler"), "could not be started"),
+        ("PATH", "", "needs a C compiler"),
+    ):
+        monkeypatch.delenv("CC", raising=False)
+        monkeypatch.setenv(variable, value)
+        with pytest.raises(BuildError, match=said):
+            build(tmp_path)
 
 
 @pytest.mark.wide
