@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ortbench.model.modes import DEVICE, MODES, RESIDENT
@@ -124,15 +123,6 @@ def test_kernels_run_on_a_stream_of_the_users(software_cuda: tuple[str, ...], tm
     assert len({record.stream for record in seen if record.engine == "compute"}) == 1
 
 
-def test_copies_inside_the_graph_are_found_and_named(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    island = MODELS / "cpu_island.onnx"
-    arguments = ["--ep", "cuda", "--mode", "cpu-tensors", "--measure-nodes", *QUICK]
-    result = measure(island, *arguments, out=tmp_path, prefix=software_cuda)
-    assert result["placement"]["memcpy_nodes"] == 2
-    moved = {(copy["tensor"], copy["direction"], copy["forced_by"][0]["op"]) for copy in result["nodes"]["memcpy"]}
-    assert moved == {("matrices", "to host", "Det"), ("determinants", "from host", "Det")}
-
-
 def test_where_no_ep_device_is_found_it_is_used_by_name(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     """As in a container that shows no card in /sys."""
     folder = software_cuda[-1]
@@ -145,34 +135,9 @@ def test_where_no_ep_device_is_found_it_is_used_by_name(software_cuda: tuple[str
     assert status == ["ok", "ok", "ok", "unsupported"]  # host-accessible
 
 
-def test_nvml_is_read_before_during_and_after(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    """By the package nvidia-ml-py, from a library of NVML that softcuda is too."""
-    prefix = with_knobs(software_cuda, Config(slowed=0x08))
-    result = measure(TINY, "--ep", "cuda", "--mode", "cpu-tensors", *QUICK, out=tmp_path, prefix=prefix)
-    (gpu,) = result["environment"]["gpus"]
-    assert gpu["name"] == "softcuda (no GPU)"
-    read = [gpu[key] for key in ("sm_mhz", "sm_mhz_max", "memory_mhz", "memory_bytes")]
-    assert read == [1000, 1500, 2000, 8_000_000_000]
-    readings = result["environment"]["gpu_readings"]
-    assert len(readings) >= 2
-    for reading in readings:
-        assert [reading[key] for key in ("sm_mhz", "temperature_c", "power_w", "reasons")] == [1000, 40, 75.5, 8]
-    assert [warning["code"] for warning in result["warnings"]] == ["throttled"]
-
-
 def test_an_operator_that_needs_cudnn_says_where_to_get_it(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     ran = ortbench("run", MODELS / "compute_bound.onnx", "--ep", "cuda", "--out", tmp_path, prefix=software_cuda)
     assert ran.code == 1
     assert ran.error_line.startswith(
         "the first run failed, as cuDNN is missing (it comes with: pip install 'onnxruntime-gpu[cuda,cudnn]'): "
     )
-
-
-def test_outputs_that_differ_may_be_tf32(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    with np.load(MODELS / "tiny.expected.npz") as expected:
-        np.savez(tmp_path / "other.npz", allow_pickle=False, y=expected["y"] * np.float32(1.002))
-    other = ["--input", MODELS / "tiny.inputs.npz", "--expect", tmp_path / "other.npz", "--out", tmp_path / "out"]
-    few = ["--iterations", 1, "--warmup", 1, "--mode", "cpu-tensors"]
-    strict = ortbench("run", TINY, "--ep", "cuda", *other, *few, "--strict-outputs", prefix=software_cuda)
-    assert strict.code == 1
-    assert "CUDAExecutionProvider may compute float32 as TF32, --ep-option use_tf32=0 changes that" in strict.error_line

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import venv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import pytest
 from ortbench.model.result_file import load
 from tests.conftest import ONCE, built, clock_library, ortbench
 from tests.customops import DOMAIN, build, package_of, put_package, save
-from tests.environments import plain
 
 pytestmark = pytest.mark.process
 CPU = ("--ep", "cpu")
@@ -67,20 +65,6 @@ def test_a_package_is_asked_for_its_library(name: str, model: Path, packages: Pa
     environment = {**os.environ, "PYTHONPATH": str(packages)}
     done = subprocess.run([sys.executable, program], env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert "outputs are those of a plain run" in done.stdout, done.stderr
-
-
-def test_a_package_is_that_of_the_interpreter(model: Path, packages: Path, tmp_path: Path) -> None:
-    """The worker's own environment has the package, and ortbench's has not."""
-    venv.create(tmp_path / "other", symlinks=True)
-    site = next((tmp_path / "other" / "lib").glob("python*/site-packages"))
-    (site / "all.pth").write_text("\n".join([*(it for it in sys.path if it.endswith("-packages")), str(packages)]))
-    inspect = ("inspect", model, "--custom-ops", "brings_ops")
-    assert ortbench(*inspect, **plain()).error_line.endswith(
-        "--custom-ops brings_ops: no such package: name a library by its path, or pip install brings_ops"
-    )
-    ran = ortbench(*inspect, "--python", tmp_path / "other")
-    assert ran.code == 0, ran.err
-    assert f"{DOMAIN}:Twice" in ran.out
 
 
 @pytest.mark.parametrize(

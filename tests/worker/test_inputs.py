@@ -59,27 +59,20 @@ IDS = [spec("ids", "batch", "length", element="int64"), spec("mask", "batch", "l
     ("specs", "shapes", "dims", "found", "guessed"),
     [
         ([spec("x", 1, 3), spec("s")], {}, {}, {"x": (1, 3), "s": ()}, []),
-        (IDS, {}, {"batch": 2, "length": 16}, {"ids": (2, 16), "mask": (2, 16)}, []),
         (IDS, {"mask": (2, 16)}, {}, {"ids": (2, 16), "mask": (2, 16)}, []),
         (IDS, {}, {"length": 8}, {"ids": (1, 8), "mask": (1, 8)}, ["batch"]),  # told once
         (IDS, {"ids": (2, 4)}, {"batch": 2}, {"ids": (2, 4), "mask": (2, 4)}, []),
         ([spec("x", None, 3, None)], {}, {}, {"x": (1, 3, 1)}, ["x[0]", "x[2]"]),  # without a name
-        ([spec("x", None, 3, None)], {"x": (4, 3, 5)}, {}, {"x": (4, 3, 5)}, []),
         ([spec("x", None, 3, None), spec("y", "x[0]")], {}, {"x[0]": 4, "x[2]": 5}, {"x": (4, 3, 5), "y": (4,)}, []),
         ([spec("x")], {"x": (2, 2)}, {}, {"x": (2, 2)}, []),  # of unknown rank
         # Axes that have a name, by their places
-        ([spec("x", None, 3, "?", "?")], {}, {"x[2]": 48, "x[3]": 192}, {"x": (1, 3, 48, 192)}, ["x[0]"]),
         ([spec("x", None, 3, "?", "?")], {}, {"x[2]": 48, "?": 7}, {"x": (1, 3, 48, 7)}, ["x[0]"]),
         ([spec("x", 3, "?"), spec("y", "?")], {}, {"x[1]": 4}, {"x": (3, 4), "y": (4,)}, []),  # as --shape says it
-        (IDS, {}, {"mask[1]": 5, "length": 4}, {"ids": (1, 4), "mask": (1, 5)}, ["batch"]),
         (IDS, {}, {"mask[1]": "2*length", "length": 4}, {"ids": (1, 4), "mask": (1, 8)}, ["batch"]),
         # Axes of one name with several sizes, which then say nothing of other inputs.
-        ([spec("x", None, 3, "?", "?")], {"x": (1, 3, 48, 192)}, {}, {"x": (1, 3, 48, 192)}, []),
         ([spec("x", None, 3, "?", "?")], {}, {"?": 48}, {"x": (1, 3, 48, 48)}, ["x[0]"]),
-        (IDS, {"ids": (2, 4), "mask": (3, 4)}, {}, {"ids": (2, 4), "mask": (3, 4)}, []),
         (IDS, {"ids": (2, 4)}, {"length": 5}, {"ids": (2, 4), "mask": (2, 5)}, []),
         ([spec("x", "unk", "unk"), spec("y", "unk")], {"x": (2, 3)}, {}, {"x": (2, 3), "y": (1,)}, ["unk"]),
-        ([spec("x", "unk", "unk"), spec("y", "unk")], {"x": (2, 3)}, {"unk": 7}, {"x": (2, 3), "y": (7,)}, []),
     ],
 )
 def test_shapes(
@@ -211,9 +204,7 @@ def test_integers_reach_both_bounds(element: str) -> None:
         ("float16", 0, 1e6, "0,1e+06 does not fit float16"),
         ("double", -1.7e308, 1.7e308, "-1.7e+308,1.7e+308 does not fit float64"),
         ("bool", 0, 2, "0,2 does not fit bool"),
-        ("uint8", -1, 5, "-1,5 does not fit uint8"),
         ("uint8", 0, 256, "0,256 does not fit uint8"),
-        ("int8", -129, 0, "-129,0 does not fit int8"),
         ("int64", 0, 2.0**63, "0,9.22337e+18 does not fit int64"),
         ("int64", 0, 1.5, "0,1.5 does not fit int64"),
         ("int32", 0.5, 3, "0.5,3 does not fit int32"),
@@ -222,12 +213,6 @@ def test_integers_reach_both_bounds(element: str) -> None:
 def test_ranges_that_do_not_fit_the_dtype(element: str, low: float, high: float, text: str) -> None:
     with refused(f"--range x:{text}"):
         random(element, (2,), low, high)
-
-
-def test_strings_are_short_texts() -> None:
-    texts = random("string", (2, 50), 0, 1)
-    assert {type(text) for text in texts.flat} == {str}
-    assert {str(text) for text in texts.flat} == {f"s{digit}" for digit in range(10)}
 
 
 # A whole request
@@ -390,16 +375,12 @@ SMALL = np.zeros((20, 4), np.float32)
     [
         ("y = Gather (table, i)", {"i": 500}),
         ("y = Gather <axis = 1> (table, i)", {"i": 32}),
-        ("y = Gather <axis = -1> (table, i)", {"i": 32}),
-        ("y = GatherElements <axis = 1> (table, i)", {"i": 32}),
         ("a = Gather (table, i) b = Gather (table, j) y = Add (a, b)", {"i": 500, "j": 500}),
         ("a = Gather (table, i) b = Gather (small, i) y = Add (a, b)", {"i": 20}),
-        ("a = Cast <to = 6> (i) y = Gather (table, a)", {"i": 500}),
         ("a = Identity (i) b = Unsqueeze (a, one) c = Squeeze (b, one) y = Gather (table, c)", {"i": 500}),
         ("a = Reshape (i, one) b = Flatten (a) c = Transpose (b) y = Gather (table, c)", {"i": 500}),
         ("a = Slice (i, one, one) b = Expand (a, one) c = Tile (b, one) y = Gather (table, c)", {"i": 500}),
         ("a = Concat <axis = 0> (i, j) y = Gather (table, a)", {"i": 500, "j": 500}),
-        ("a = Concat <axis = 0> (one, j) y = Gather (table, a)", {"j": 500}),
         ("t = Constant <value = float[3,2] {1, 2, 3, 4, 5, 6}> () y = Gather (t, i)", {"i": 3}),
         ("y = Gather (x, i)", {"i": 7}),  # a table that is an input itself
         ("t = Relu (table) y = Gather (t, i)", {"i": 500}),  # a table that is computed
@@ -408,7 +389,6 @@ SMALL = np.zeros((20, 4), np.float32)
         ("y = Gather <axis = 2> (table, i)", {}),
         ("y = Gather <axis = -3> (table, i)", {}),
         ("y = Gather (empty, i)", {}),
-        ("a = Cast <to = 1> (i) y = Relu (a)", {}),
         ("a = Add (i, one) y = Gather (table, a)", {}),  # another value: the input is not the index
         ("y = Gather (i, one)", {}),  # indexed, not an index
     ],

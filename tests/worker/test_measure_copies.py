@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,14 @@ import pytest
 from ortbench.analysis.copies import KERNEL, Activity, Moment, summarise_activities, zero_copy
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.model.modes import D2H, H2D
+from ortbench.model.result import Result
 from ortbench.model.schema import CaseCheck, Copied, Measured
 from ortbench.plan.plan import Plan, check
-from tests.conftest import MODELS, Ran, cases, ortbench
+from tests.conftest import MODELS, modes
+from tests.expect import there
 from tests.forks import MAIN
 from tests.refdevice import Config, Trace
-from tests.truth import relu_model
+from tests.truth import relu_model, run_on_device
 
 MS = 1_000_000
 COMPUTE_US = 300
@@ -34,13 +35,9 @@ def did(what: str, start: int, took: int, size: int = 0, memory: str = "", rate:
 
 
 def one_run(start: int, up: int, rate: float = 1.0) -> list[Activity]:
-    return [
-        did(H2D, start, up, 100, "pageable", rate),
-        did(H2D, start + MS, up, 20, "pageable", rate),
-        did(KERNEL, start + 2 * MS, 7, rate=rate),
-        did(KERNEL, start + 2 * MS + 10, 8, rate=rate),
-        did(D2H, start + 3 * MS, 50, 30, "pinned", rate),
-    ]
+    copies = [did(H2D, start, up, 100, "pageable", rate), did(H2D, start + MS, up, 20, "pageable", rate)]
+    kernels = [did(KERNEL, start + 2 * MS, 7, rate=rate), did(KERNEL, start + 2 * MS + 10, 8, rate=rate)]
+    return [*copies, *kernels, did(D2H, start + 3 * MS, 50, 30, "pinned", rate)]
 
 
 def test_records_are_shared_out_to_runs_and_summed() -> None:
@@ -101,7 +98,7 @@ def test_what_it_makes_of_zero_copy(verdict: Any, addresses: bool, copied: Copie
     assert zero_copy(by_times, recorded) == {"verdict": becomes, "how": how, "addresses": addresses}
 
 
-def test_bad_input() -> None:
+def test_other_modes_are_refused() -> None:
     with pytest.raises(BadInput, match="looks into runs of cpu-tensors and device"):
         check(Plan(str(MODELS / "tiny.onnx"), modes=("device-resident",), measure_copies=True))
 
@@ -109,43 +106,39 @@ def test_bad_input() -> None:
 MODES = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")  # it looks into all but the third
 
 
-def run(library: Path, folder: Path, **environment: str) -> tuple[dict[str, Any], Ran]:
-    """`ortbench run --measure-copies` on the reference device, for one of NVIDIA's: the result, and what was printed."""
-    model = relu_model(folder / "relu.onnx", 1 << 20)
-    config = Config(compute_us=COMPUTE_US, trace=folder / "trace")
-    wanted = [word for mode in MODES for word in ("--mode", mode)]
-    arguments = [model, "--ep-library", library, "--measure-copies", *wanted, "--iterations", 3, "--warmup", 1]
-    environment |= {MAIN: "tests.cupti:main", **config.environ()}
-    ran = ortbench("run", *arguments, "--out", folder / "out", **environment)
-    assert ran.code == 0, ran.err
-    (saved,) = (folder / "out").glob("*/result.json")
-    result: dict[str, Any] = json.loads(saved.read_text())
-    return result, ran
+def run(library: Path, folder: Path, **environment: str) -> Result:
+    """The result of `ortbench run --measure-copies` on the reference device, for one of NVIDIA's."""
+    model, config = relu_model(folder / "relu.onnx", 1 << 20), Config(compute_us=COMPUTE_US, trace=folder / "trace")
+    line = ("--measure-copies", *modes(*MODES), "--iterations", 3, "--warmup", 1)
+    code, result, _, errors = run_on_device(
+        library, model, config, folder, *line, **environment, **{MAIN: "tests.cupti:main"}
+    )
+    assert code == 0, errors
+    return result
 
 
 @pytest.mark.process
 def test_copies_are_those_of_the_devices_own_trace(library: Path, tmp_path: Path) -> None:
-    result, _ = run(library, tmp_path)
-    assert [warning for warning in result["warnings"] if warning["code"] == "copies-not-measured"] == []
-    found = cases(result)
-    trace = Trace.read(tmp_path / "trace")
+    result = run(library, tmp_path)
+    assert "copies-not-measured" not in {it["code"] for it in result.warnings}
+    found, trace = {case.mode: case for case in result.cases}, Trace.read(tmp_path / "trace")
     for mode in ("cpu-tensors", "device-tensors"):
-        got, figures = found[mode]["recorded"], {key: it.get("value") for key, it in found[mode]["metrics"].items()}
+        case, got = found[mode], there(found[mode].recorded)
         assert 3 <= got["runs"] <= 20
-        for direction in ("h2d", "d2h"):
+        for copied, direction in ((got["h2d"], "h2d"), (got["d2h"], "d2h")):
             copies = trace.of(direction)
             copies = copies[copies["bytes"] == 1 << 20]
             (took,) = set(copies["end_ns"] - copies["start_ns"])
-            assert (got[direction]["n"], figures[f"gpu_bytes_{direction}"]) == (1, 1 << 20)
-            assert figures[f"gpu_{direction}"] == pytest.approx(took, rel=3e-5)  # the clock of records is fast
-            assert got[direction]["memory"] == "pageable"
-        assert figures["gpu_kernels"] == pytest.approx(COMPUTE_US * 1000, rel=3e-5)
-        assert figures["gpu_latency"] >= figures["gpu_h2d"] + figures["gpu_d2h"] + figures["gpu_kernels"]
+            assert (copied["n"], copied["memory"], case.value(f"gpu_bytes_{direction}")) == (1, "pageable", 1 << 20)
+            assert case.value(f"gpu_{direction}") == pytest.approx(took, rel=3e-5)  # the clock of records is fast
+        assert case.value("gpu_kernels") == pytest.approx(COMPUTE_US * 1000, rel=3e-5)
+        parts = (case.value(name) or 0 for name in ("gpu_h2d", "gpu_d2h", "gpu_kernels"))
+        assert there(case.value("gpu_latency")) >= sum(parts)
     shared = found["host-accessible"]
-    assert (shared["recorded"]["h2d"]["n"], shared["recorded"]["d2h"]["n"]) == (0, 0)
-    assert shared["checks"]["zero_copy"]["verdict"] == "passed"
-    assert shared["checks"]["zero_copy"]["how"].startswith("CUPTI saw no copy in ")
-    assert "recorded" not in found["device-resident"]
+    assert [there(shared.recorded)["h2d"]["n"], there(shared.recorded)["d2h"]["n"]] == [0, 0]
+    assert shared.checks["zero_copy"]["verdict"] == "passed"
+    assert shared.checks["zero_copy"]["how"].startswith("CUPTI saw no copy in ")
+    assert found["device-resident"].recorded is None
 
 
 @pytest.mark.process
@@ -161,8 +154,7 @@ def test_without_cupti_the_measurement_stays(
 ) -> None:
     if variable == "CUPTI_STAND_IN_LACKS" and find_spec("cupti") is not None:
         pytest.skip("the real package is installed")
-    result, _ = run(library, tmp_path, **{variable: value})
-    (warning,) = [it["message"] for it in result["warnings"] if it["code"] == "copies-not-measured"]
+    result = run(library, tmp_path, **{variable: value})
+    (warning,) = [it["message"] for it in result.warnings if it["code"] == "copies-not-measured"]
     assert warning == f"--measure-copies gave nothing: {message}"
-    assert [case["status"] for case in result["cases"]] == ["ok"] * len(MODES)
-    assert {case.get("recorded") for case in result["cases"]} == {None}
+    assert [(case.status, case.recorded) for case in result.cases] == [("ok", None)] * len(MODES)

@@ -94,14 +94,11 @@ def script() -> Script:
     return Script()
 
 
-@pytest.fixture
-def domain(script: Script) -> ScriptedDomain:
-    return ScriptedDomain(script, DOMAIN)
-
-
 @pytest.fixture(autouse=True)
-def _listening(domain: ScriptedDomain, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, domain)
+def domain(script: Script, monkeypatch: pytest.MonkeyPatch) -> ScriptedDomain:
+    made = ScriptedDomain(script, DOMAIN)
+    use(monkeypatch, made)
+    return made
 
 
 def use(monkeypatch: pytest.MonkeyPatch, domain: object, enabled: bool = True) -> None:

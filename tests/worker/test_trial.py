@@ -160,32 +160,6 @@ def test_a_side_with_maps_says_which_output_and_the_way_out(tmp_path: Path) -> N
     )
 
 
-NEW_INPUTS = """
-source = open("program.py").read()
-exec(compile(source[: source.index("SECONDS = 2.0")], "program.py", "exec"))
-infer()
-assert {name: array.shape for name, array in finish().items()} == {name: array.shape for name, array in expected.items()}
-for name, array in inputs.items():
-    array[...] = 0
-    np.copyto(bound_inputs[name].numpy(), array)
-infer()
-print({name: array.shape for name, array in finish().items()})
-"""
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("mode", [DEVICE, RESIDENT])
-def test_programs_take_the_next_input(mode: str, tmp_path: Path) -> None:
-    graph = "g (float[8] x) => (float[8] y, int64[1, N] at, float[8] x) { y = Relu(x)  at = NonZero(x) }"
-    path = written(graph, tmp_path)
-    done = ortbench("code", path, "--ep", "cpu", "--mode", mode, "--out", tmp_path / "program.py")
-    assert done.code == 0, done.err
-    text = (tmp_path / "program.py").read_text()
-    assert "Bound without a shape: at (its size depends on the values of the inputs);" in text
-    ran = subprocess.run([sys.executable, "-c", NEW_INPUTS], cwd=tmp_path, capture_output=True, text=True)
-    assert ran.stdout == "{'y': (8,), 'at': (1, 0), 'x': (8,)}\n", ran.stderr
-
-
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "words"),
@@ -251,13 +225,3 @@ def test_a_mode_that_cannot_is_unsupported_and_says_why(library: Path, tmp_path:
         for mode in (HOST_ACCESSIBLE, "pipelined", "device-resident-async"):
             assert reasons[mode] == f"{why}{mode} binds outputs in memory of a known size"
         assert reasons["cpu-tensors"] is None
-
-
-@pytest.mark.process
-def test_an_output_in_host_memory_is_bound_there_in_every_mode(library: Path, tmp_path: Path) -> None:
-    """NonZero stays on the CPU, and so does its output, whatever memory the others are in."""
-    graph = "g (float[8] x) => (float[8] y, int64[1, N] at) { y = Relu(x)  at = NonZero(y) }"
-    path = written(graph, tmp_path)
-    code, result, _, errors = run_on_device(library, path, Config(), tmp_path, *QUICKLY)
-    assert code == 0, errors
-    assert [case.status for case in result.cases] == ["ok"] * 4
