@@ -275,84 +275,6 @@ def three_things(bench: Bench) -> Findings:
     return {"right": [bool(np.array_equal(value.numpy(), numbers(size))) for value in (target, back)]}
 
 
-def failures(bench: Bench) -> Findings:
-    """What failed copies and allocations look like, and that the device goes on afterwards."""
-    x = numbers(16)
-    source, target = host(x), bench.empty(16, "default")
-
-    def upload() -> None:
-        copy(source, target)
-
-    def error_in(step: Callable[[], object], **options: Any) -> list[bool]:
-        session = bench.session(**options)
-        SESSION[0] = session
-        return ["told to fail" in (error_of(step) or "") for _ in range(4)]
-
-    def run() -> None:
-        SESSION[0].run(None, {"x": x})
-
-    found: Findings = {
-        "upload 2": error_in(upload, fail_upload="2:default"),
-        "upload 3+ of runs": error_in(run, fail_upload="3+:host"),
-        "download 1": error_in(lambda: target.numpy(), fail_upload="0", fail_download="1"),
-        "download 2 of runs": error_in(run, fail_download="2:host"),
-    }
-    SESSION[0] = bench.session(fail_download="0", fail_alloc="2:default")
-    found["alloc in runs"] = ["has no memory" in (error_of(run) or "") for _ in range(3)]
-    bench.session(fail_alloc="1:host_accessible")
-    found["pointers"] = [bench.empty(4, kind).data_ptr() != 0 for kind in ("default", "host_accessible") * 2]
-    bench.session(fail_alloc="0", fail_alloc_bytes="8192:host_accessible")
-    found["large"] = [
-        bench.empty(size, kind).data_ptr() != 0
-        for size, kind in ((2047, "host_accessible"), (2048, "host_accessible"), (2048, "default"))
-    ]
-    upload()
-    found["after"] = bool(np.array_equal(target.numpy(), x))
-    return found
-
-
-SESSION: list[Any] = [None]
-
-
-def wrong_copies(bench: Bench) -> Findings:
-    """Two round trips, up from HOST_ACCESSIBLE memory and down to the host's: how many values each brought back wrong."""
-    x = numbers(1000)
-    source, target, back = bench.empty(1000, "host_accessible"), bench.empty(1000, "default"), np.empty_like(x)
-    source.numpy()[...] = x
-    found = []
-    for _ in range(2):
-        copy(source, target)
-        copy(target, host(back))
-        found.append(int(np.count_nonzero(back != x)))
-    return {"wrong": found}
-
-
-def wrong_outputs(bench: Bench, kind: str) -> Findings:
-    """Which modes see a wrong output if only the runs of one memory are wrong, from the second on."""
-    x = numbers(16)
-    session = bench.session(wrong_run=f"2+:{kind}")
-    found = {"host": [int(np.count_nonzero(session.run(None, {"x": x})[0] != relu(x))) for _ in range(3)]}
-    for memory_kind in ("default", "host_accessible"):
-        y = bench.empty(16, memory_kind)
-        binding = bench.bound(session, bench.filled(x, memory_kind), y)
-        found[memory_kind] = []
-        for _ in range(3):
-            session.run_with_iobinding(binding)
-            found[memory_kind].append(int(np.count_nonzero(y.numpy() != relu(x))))
-    return found
-
-
-def hidden_copies(bench: Bench, when: str) -> Findings:
-    x = numbers(5000)
-    session = bench.session(ha_copies=1, honesty=when)
-    y = bench.empty(x.size, "host_accessible")
-    binding = bench.bound(session, bench.filled(x, "host_accessible"), y)
-    for _ in range(2):
-        session.run_with_iobinding(binding)
-    binding.synchronize_outputs()
-    return {"right": bool(np.array_equal(y.numpy(), relu(x)))}
-
-
 def three_runs(bench: Bench) -> Findings:
     """One run of each mode; the second one, or a later one, may be told to end badly."""
     x = numbers(16)
@@ -370,17 +292,6 @@ def wrong_option(bench: Bench) -> Findings:
         "name": error_of(lambda: bench.session(compute_ms=1)),
         "value": error_of(lambda: bench.session(honesty="perhaps")),
     }
-
-
-def own_options(bench: Bench) -> Findings:
-    """A session with times of its own and one without, and a copy after each run."""
-    x, y = bench.filled(numbers(1000), "default"), bench.empty(1000, "default")
-    choices: list[dict[str, Any]] = [{"compute_us": 5500, "upload_latency_us": 3000}, {}]
-    for options in choices:
-        session = bench.session(**options)
-        session.run_with_iobinding(bench.bound(session, x, y))
-        copy(host(numbers(1000)), x)
-    return {}
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +21,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.compiling import BuildError
 from tests.conftest import ROOT, ortbench
 from tests.forks import MAIN
 
@@ -38,7 +36,6 @@ from .refdevice import (
     Events,
     Honesty,
     Trace,
-    build,
     duration_ns,
     late_ns,
 )
@@ -191,13 +188,6 @@ def test_processes_share_a_trace(run: Run) -> None:
     assert len(both.of("inference")) == 2 * len(first.of("inference"))
 
 
-def test_a_trace_is_not_read_from_another_file(tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.write_bytes(bytes(5000))
-    with pytest.raises(ValueError, match="not a trace"):
-        Trace.read(other)
-
-
 # ---- operators ----
 
 
@@ -276,15 +266,6 @@ def check_results(calls: list[dict[str, Any]], inferences: Events) -> None:
             assert not call["seen_right"] or call["seen"] >= inference["planned_end_ns"]
 
 
-@pytest.mark.process
-def test_a_session_chooses_its_own_times_and_honesty(run: Run) -> None:
-    trace = run("own_options", compute_us=1000, upload_latency_us=100).trace
-    inferences, uploads = trace.of("inference"), trace.of("h2d")
-    assert list(inferences["planned_end_ns"] - inferences["start_ns"]) == [5_500_000, 1_000_000]
-    latencies = uploads["planned_end_ns"] - uploads["start_ns"] - 1000
-    assert list(latencies) == [100_000, 3_000_000, 3_000_000]  # copies are the device's, and keep the new time
-
-
 # ---- streams ----
 
 
@@ -344,63 +325,7 @@ def seen_beside(engines: int, run: Run) -> set[tuple[str, str]]:
     }
 
 
-# ---- failures ----
-
-
-@pytest.mark.process
-def test_copies_and_allocations_fail_when_told(run: Run) -> None:
-    outcome = run("failures", compute_us=0)
-    assert outcome.found == {
-        "upload 2": [False, True, False, False],
-        "upload 3+ of runs": [False, False, True, True],
-        "download 1": [True, False, False, False],
-        "download 2 of runs": [False, True, False, False],
-        "alloc in runs": [True, False, False],
-        "pointers": [True, False, True, True],
-        "large": [True, False, True],
-        "after": True,
-    }
-    told = {"fail_upload": 3, "fail_download": 2, "fail_alloc": 2, "fail_alloc_bytes": 1}
-    assert Counter(outcome.trace.failures()) == told
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("memory", ["host", "default", "host_accessible"])
-def test_outputs_are_wrong_in_one_memory_only(run: Run, memory: str) -> None:
-    wrong = run("wrong_outputs", memory, compute_us=0).found
-    assert wrong == {name: [0, 1, 1] if name == memory else [0, 0, 0] for name in MEMORIES[1:]}
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(("trigger", "wrong"), [("3", [0, 1]), ("2:default", [1, 0]), ("1+:host", [0, 0])])
-def test_a_copy_is_wrong_when_told(run: Run, trigger: str, wrong: list[int]) -> None:
-    outcome = run("wrong_copies", wrong_copy=trigger)
-    assert outcome.found == {"wrong": wrong}
-    assert outcome.trace.failures() == ["wrong_copy"] * sum(wrong)
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("honesty", ["sync", "async"])
-def test_hidden_copies_take_time_and_are_witnessed(run: Run, honesty: Honesty) -> None:
-    config = Config(upload_latency_us=300, download_latency_us=400)
-    outcome = run("hidden_copies", honesty, compute_us=500, upload_latency_us=300, download_latency_us=400)
-    assert outcome.found["right"]
-    order = outcome.trace.of("ha-copy", "inference")
-    assert [KINDS[int(kind)] for kind in order["kind"]] == ["ha-copy", "inference", "ha-copy"] * 2
-    planned = order["planned_end_ns"] - order["start_ns"]
-    size = 4 * 5000
-    assert list(planned) == [config.h2d_ns(size), 500_000, config.d2h_ns(size)] * 2
-    assert (order["start_ns"][1:] >= order["end_ns"][:-1]).all()
-
-
 # ---- knobs and building ----
-
-
-@pytest.mark.process
-def test_a_mistyped_option_is_an_error(run: Run) -> None:
-    found = run("wrong_option").found
-    assert "no knob compute_ms" in found["name"]
-    assert "'perhaps' is not a value for the knob honesty" in found["value"]
 
 
 @pytest.mark.process
@@ -408,6 +333,13 @@ def test_a_mistyped_option_is_an_error(run: Run) -> None:
 def test_a_mistyped_variable_is_an_error(library: Path, name: str, value: str) -> None:
     ran = ortbench(library, "device", **{MAIN: "tests.refdevice.scenarios:main", f"REFDEVICE_{name}": value})
     assert (ran.code, name.lower() in ran.err) == (1, True)
+
+
+@pytest.mark.process
+def test_a_mistyped_option_is_an_error(run: Run) -> None:
+    found = run("wrong_option").found
+    assert "no knob compute_ms" in found["name"]
+    assert "'perhaps' is not a value for the knob honesty" in found["value"]
 
 
 def test_the_python_side_names_what_the_c_side_has() -> None:
@@ -427,24 +359,6 @@ def test_config_reaches_the_device_as_variables_and_as_options() -> None:
     assert config.options()["ha_copies"] == "1"
     assert {name for name in KNOBS if not name.startswith("trace")} == set(config.options())
     assert "REFDEVICE_TRACE" not in Config().environ()
-
-
-@pytest.mark.process
-def test_the_build_is_kept_and_speaks_up_when_it_fails(
-    real_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = real_library.stat().st_mtime_ns
-    assert build(real_library.parent) == real_library
-    assert real_library.stat().st_mtime_ns == made
-    for variable, value, said in (
-        ("CC", "false", "could not be compiled"),
-        ("CC", str(tmp_path / "no-compiler"), "could not be started"),
-        ("PATH", "", "needs a C compiler"),
-    ):
-        monkeypatch.delenv("CC", raising=False)
-        monkeypatch.setenv(variable, value)
-        with pytest.raises(BuildError, match=said):
-            build(tmp_path)
 
 
 @pytest.mark.wide
