@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tests.truth import relu_model, run_on_device
 from tests.virtual import CALL_NS
 
 ATTEMPTS = 3  # what else goes on on the machine adds to times and takes from none
+CLIENTS = ("--concurrency", "1,2,4", "--duration", 2)
 # In virtual time, with one client: a call of a run and its end, and what the host does from the end of a request to the
 # beginning of the next one that waits.
 SERVICE_NS, BETWEEN_NS = 2 * CALL_NS, 4 * CALL_NS
@@ -73,6 +75,18 @@ def service_ns(found: Put, number: int) -> float:
     return float((inferences["end_ns"] - inferences["start_ns"])[inside].mean())
 
 
+def wrong_in_all(folder: Path, check: Callable[[Path], dict[str, float | None]]) -> dict[str, float | None]:
+    """What is wrong in every attempt, with what the last one found."""
+    wrong = None
+    for attempt in range(ATTEMPTS):
+        (place := folder / str(attempt)).mkdir()
+        now = check(place)
+        wrong = now if wrong is None else {what: value for what, value in now.items() if what in wrong}
+        if not wrong:
+            break
+    return wrong or {}
+
+
 @pytest.mark.timing
 @pytest.mark.parametrize("servers", [1, 2])
 def test_engines_give_what_they_can_and_latency_is_what_then_must_be(
@@ -80,29 +94,24 @@ def test_engines_give_what_they_can_and_latency_is_what_then_must_be(
 ) -> None:
     """An inference of 10 ms: 100 a second of one engine from two clients on, 200 of two where more than two keep them busy;
     what the engine took longer on a busy machine is in its trace."""
-    wrong: dict[str, float] = {}
-    for attempt in range(ATTEMPTS):
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        load = ("--concurrency", "1,2,4", "--duration", 2)
-        found = put(real_library, folder, *load, compute_us=10_000, servers=servers)
-        wrong = {}
+
+    def check(folder: Path) -> dict[str, float | None]:
+        found = put(real_library, folder, *CLIENTS, compute_us=10_000, servers=servers)
+        wrong: dict[str, float | None] = {}
         for number, level in enumerate(load_cases(found.result)):
             clients, latency = int(load_point_of(level).value), there(level.stats("latency"))
-            service = service_ns(found, number)
-            rate = min(clients, servers) * 1e9 / service
+            rate = min(clients, servers) * 1e9 / service_ns(found, number)
             allowed = 0.01 if clients > servers else 0.03  # where nobody waits the engine does, for the host
-            off = there(level.value("throughput")) / rate - 1
-            if abs(off) > allowed:
-                wrong[f"runs/s of {clients}"] = off
-            off = latency.mean / (clients * 1e9 / rate) - 1
-            if abs(off) > 2 * allowed:
-                wrong[f"latency of {clients}"] = off
-            if there(level.value("fairness")) < 0.98:
-                wrong[f"fairness of {clients}"] = there(level.value("fairness"))
-        if not wrong:
-            return
-    raise AssertionError(wrong)
+            for what, off, bound in (
+                ("runs/s", there(level.value("throughput")) / rate - 1, allowed),
+                ("latency", latency.mean / (clients * 1e9 / rate) - 1, 2 * allowed),
+                ("fairness", 1 - there(level.value("fairness")), 0.02),
+            ):
+                if abs(off) > bound:
+                    wrong[f"{what} of {clients}"] = off
+        return wrong
+
+    assert wrong_in_all(tmp_path, check) == {}
 
 
 def waiting_share(found: Put, number: int, clients: int) -> float:
@@ -119,34 +128,26 @@ def waiting_share(found: Put, number: int, clients: int) -> float:
 def test_the_share_of_time_in_which_clients_wait_for_the_gil(real_library: Path, tmp_path: Path) -> None:
     """Copies of 4 ms hold it, and there is nothing else to do: one of n clients has it, the others wait, (n - 1)/n of the
     time but for the runs between."""
-    wrong: dict[str, float | None] | None = None
-    for attempt in range(ATTEMPTS):
-        copying, resident = tmp_path / f"c{attempt}", tmp_path / f"r{attempt}"
-        copying.mkdir()
-        resident.mkdir()
-        load = ("--concurrency", "1,2,4", "--duration", 2)
+
+    def check(folder: Path) -> dict[str, float | None]:
         times = {"upload_latency_us": 4000, "download_latency_us": 4000, "compute_us": 0}
-        held = put(real_library, copying, *load, mode="device-tensors", **times)
-        free = put(real_library, resident, *load, compute_us=5000)
-        now: dict[str, float | None] = {}
+        (copying := folder / "copying").mkdir()
+        (resident := folder / "resident").mkdir()
+        held = put(real_library, copying, *CLIENTS, mode="device-tensors", **times)
+        free = put(real_library, resident, *CLIENTS, compute_us=5000)
+        wrong: dict[str, float | None] = {}
         for number, level in enumerate(load_cases(held.result)):
-            clients, share = int(load_point_of(level).value), level.value("gil_wait")
-            if (
-                share is None
-                or abs(share - waiting_share(held, number, clients)) > 0.05
-                or (share < 0.25 * (clients > 1))
-            ):
-                now[f"copies of {clients}"] = share
+            clients, share = int(load_point_of(level).value), level.value("gil_wait") or 0
+            if abs(share - waiting_share(held, number, clients)) > 0.05 or (share < 0.25 * (clients > 1)):
+                wrong[f"copies of {clients}"] = share
         for level in load_cases(free.result):
-            share = level.value("gil_wait")
-            if share is None or share > 0.02:
-                now[f"no copies of {load_point_of(level).value:g}"] = share
-        wrong = now if wrong is None else {what: share for what, share in now.items() if what in wrong}
-        if not wrong:
-            assert [it.mode for it in facts_of(held.result) if it.code == "gil"] == ["device-tensors"]
-            assert "gil" not in [it.code for it in facts_of(free.result)]
-            return
-    raise AssertionError(wrong)
+            if there(level.value("gil_wait")) > 0.02:
+                wrong[f"no copies of {load_point_of(level).value:g}"] = level.value("gil_wait")
+        if [it.mode for it in facts_of(held.result) + facts_of(free.result) if it.code == "gil"] != ["device-tensors"]:
+            wrong["fact"] = None
+        return wrong
+
+    assert wrong_in_all(tmp_path, check) == {}
 
 
 # Open loops, in virtual time
@@ -202,7 +203,7 @@ KNOBS = {"compute_us": 1000.0, "item_us": 500.0, "upload_latency_us": 0.0, "down
 
 def mixed(library: Path, folder: Path, order: str, *arguments: object, **knobs: float) -> Result:
     config = Config(trace=folder / "trace", **{**KNOBS, **knobs})  # type: ignore[arg-type]
-    line = (*MIX, order, *arguments)
+    line = (*MIX, order, "--processes", 1, *arguments)
     code, result, _, errors = run_on_device(library, SHAPED, config, folder, *line, command="load")
     assert (code, errors) == (0, "")
     return result
@@ -252,7 +253,7 @@ def test_a_mix_in_random_order_is_the_same_for_the_same_seed(library: Path, tmp_
     found = []
     for folder in (tmp_path / "one", tmp_path / "two"):
         folder.mkdir()
-        (case,) = load_cases(mixed(library, folder, "random", "--rate", 100, "--duration", 1, "--seed", 5))
+        (case,) = load_cases(mixed(library, folder, "random", "--rate", 100, "--duration", 0.5, "--seed", 5))
         found.append([(there(case.stats(f"mixed.batch={batch}")).n, p99s(case, "mixed")) for batch in (1, 4)])
     assert found[0] == found[1]
-    assert abs(found[0][0][0] - found[0][1][0]) < 40
+    assert abs(found[0][0][0] - found[0][1][0]) < 30
