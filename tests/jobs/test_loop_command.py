@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -17,8 +16,9 @@ import pytest
 
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.result import Case, Result
-from tests.conftest import MODELS, ONCE, ROOT, ortbench
-from tests.refdevice import Config, Honesty, Trace
+from tests.conftest import MODELS, ONCE, ROOT, modes, ortbench
+from tests.expect import there
+from tests.refdevice import Config, Trace
 from tests.truth import is_kind, run_on_device
 from tests.versions import VERSIONS, environment
 
@@ -57,6 +57,12 @@ def measured(library: Path, name: str, folder: Path, *arguments: object, **knobs
 
 def case_of(result: Result, mode: str) -> Case:
     return next(case for case in result.cases if case.mode == mode)
+
+
+def step_copies(case: Case) -> tuple[object, ...]:
+    """The bytes of a state's copies and of all copies in a step, to the device and back."""
+    state = case.step_copies("state_h2d"), case.step_copies("state_d2h")
+    return (*state, case.step_copies("step_h2d"), case.step_copies("step_d2h"))
 
 
 def copies(result: Result, mode: str, trace: Trace, steps: int = STEPS) -> list[tuple[int, Counter[int], Counter[int]]]:
@@ -101,11 +107,9 @@ def per_step(size: int) -> Counter[int]:
 NOTHING: Counter[int] = Counter()
 
 
-@pytest.mark.parametrize("honesty", ["sync", "async-old-api"])
-def test_copies_of_a_loop_whose_state_has_a_fixed_size(honesty: Honesty, library: Path, tmp_path: Path) -> None:
-    result = measured(
-        library, "loop_on_device", tmp_path, *FIXED, "--mode", "default", "--mode", "shared", honesty=honesty
-    )
+def test_copies_of_a_loop_whose_state_has_a_fixed_size(library: Path, tmp_path: Path) -> None:
+    chosen = modes("default", "shared")
+    result = measured(library, "loop_on_device", tmp_path, *FIXED, *chosen, honesty="async-old-api")
     stays = Counter({X: STEPS + 1}), per_step(Y), Counter([Y])  # x in every step, and the first state of every loop
     crosses = per_step(STATE) + per_step(X), per_step(STATE) + per_step(Y), Counter([STATE, Y])
     expected = {
@@ -116,26 +120,25 @@ def test_copies_of_a_loop_whose_state_has_a_fixed_size(honesty: Honesty, library
     }
     assert [case.mode for case in result.cases] == list(expected)
     check_copies(result, Trace.read(tmp_path / "trace"), expected)
-    for mode, state, step, whole in (
-        ("cpu-tensors", (STATE, STATE), (STATE + X, STATE + Y), (STEPS * (STATE + X), STEPS * (STATE + Y))),
-        ("device-resident", (0, 0), (X, Y), (STEPS * X + STATE, STEPS * Y)),
-        ("shared", (0, 0), (X, Y), (STEPS * X + STATE, STEPS * Y)),
-        ("host-accessible", (0, 0), (0, 0), (0, 0)),
-    ):
+    of_resident = ((0, 0), (X, Y), (STEPS * X + STATE, STEPS * Y))
+    figures = {
+        "cpu-tensors": ((STATE, STATE), (STATE + X, STATE + Y), (STEPS * (STATE + X), STEPS * (STATE + Y))),
+        "device-resident": of_resident,
+        "host-accessible": ((0, 0), (0, 0), (0, 0)),
+        "shared": of_resident,
+    }
+    for mode, (state, step, whole) in figures.items():
         case = case_of(result, mode)
-        assert (case.step_copies("state_h2d"), case.step_copies("state_d2h")) == state
-        assert (case.step_copies("step_h2d"), case.step_copies("step_d2h")) == step
+        assert step_copies(case) == (*state, *step)
         assert (case.bytes_h2d, case.bytes_d2h) == whole
-        assert case.steps_ns is not None
-        assert len(case.steps_ns) == STEPS
+        assert len(there(case.steps_ns)) == STEPS
         assert len(case.samples["step"]) == STEPS * len(case.samples["latency"]) == STEPS * 3
 
 
 @pytest.mark.parametrize("alignment", [4096, 0])
-@pytest.mark.parametrize("honesty", ["sync", "async-old-api"])
-def test_copies_of_a_loop_whose_state_grows(honesty: Honesty, alignment: int, library: Path, tmp_path: Path) -> None:
+def test_copies_of_a_loop_whose_state_grows(alignment: int, library: Path, tmp_path: Path) -> None:
     """Whether ONNX Runtime can allocate the state, in memory without an alignment, or not."""
-    result = measured(library, "growing_on_device", tmp_path, *GROWING, honesty=honesty, alignment=alignment)
+    result = measured(library, "growing_on_device", tmp_path, *GROWING, honesty="async-old-api", alignment=alignment)
     past, present = [ROW * number for number in range(STEPS)], [ROW * number for number in range(1, STEPS + 1)]
     expected = {
         "cpu-tensors": (Counter(past) + per_step(ROW), Counter(present) + per_step(ROW), Counter([present[-1], ROW])),
@@ -144,32 +147,22 @@ def test_copies_of_a_loop_whose_state_grows(honesty: Honesty, alignment: int, li
     }
     assert [case.mode for case in result.cases] == list(expected)
     check_copies(result, Trace.read(tmp_path / "trace"), expected)
-    cpu, resident = case_of(result, "cpu-tensors"), case_of(result, "device-resident")
-    assert (cpu.step_copies("state_h2d"), cpu.step_copies("state_d2h")) == (past, present)
-    assert (cpu.step_copies("step_h2d"), cpu.step_copies("step_d2h")) == (
+    assert step_copies(case_of(result, "cpu-tensors")) == (
+        past,
+        present,
         [n + ROW for n in past],
         [n + ROW for n in present],
     )
-    assert (resident.step_copies("state_h2d"), resident.step_copies("step_h2d"), resident.step_copies("step_d2h")) == (
-        0,
-        ROW,
-        ROW,
-    )
+    assert step_copies(case_of(result, "device-resident")) == (0, 0, ROW, ROW)
     assert (result.part["grows"], result.part["state_shapes"]) == (["past"], [[[1, 2, 0, 16], [1, 2, 6, 16]]])
 
 
-@pytest.mark.parametrize("honesty", ["sync", "async-old-api"])
-def test_what_is_kept_on_the_device_is_not_copied(honesty: Honesty, library: Path, tmp_path: Path) -> None:
-    stay = ("--keep", "y", "--resident", "x", "--mode", "cpu-tensors", "--mode", "device-resident")
-    result = measured(library, "loop_on_device", tmp_path, *FIXED, *stay, honesty=honesty)
+def test_what_is_kept_on_the_device_is_not_copied(library: Path, tmp_path: Path) -> None:
+    stay = ("--keep", "y", "--resident", "x", *modes("cpu-tensors", "device-resident"))
+    result = measured(library, "loop_on_device", tmp_path, *FIXED, *stay)
     check_copies(result, Trace.read(tmp_path / "trace"), {"device-resident": (Counter([STATE]), NOTHING, NOTHING)})
     case = case_of(result, "device-resident")
-    assert (case.step_copies("step_h2d"), case.step_copies("step_d2h"), case.bytes_h2d, case.bytes_d2h) == (
-        0,
-        0,
-        STATE,
-        0,
-    )
+    assert (*step_copies(case), case.bytes_h2d, case.bytes_d2h) == (0, 0, 0, 0, STATE, 0)
     assert case_of(result, "cpu-tensors").step_copies("step_h2d") == STATE + X
 
 
@@ -179,15 +172,10 @@ def test_a_state_that_is_made_on_the_host_crosses_in_every_step(library: Path, t
         g (float[256] state, float[4] x) => (float[256] state_out, float[4] y)
         { half = Relu(state)  state_out = Round(half)  y = Relu(x) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "host.onnx")
-    line = ("--feedback", "state_out=state", "--steps", STEPS, "--mode", "cpu-tensors", "--mode", "device-resident")
+    line = ("--feedback", "state_out=state", "--steps", STEPS, *modes("cpu-tensors", "device-resident"))
     result = measured(library, str(tmp_path / "host"), tmp_path, *line)
     cpu, resident = case_of(result, "cpu-tensors"), case_of(result, "device-resident")
-    assert (resident.step_copies("state_h2d"), resident.step_copies("state_d2h")) == (1024, 0)
-    assert (resident.step_copies("step_h2d"), resident.step_copies("step_d2h"), resident.bytes_h2d) == (
-        1040,
-        16,
-        STEPS * 1040 + 1024,
-    )
+    assert (*step_copies(resident), resident.bytes_h2d) == (1024, 0, 1040, 16, STEPS * 1040 + 1024)
     assert (cpu.step_copies("state_h2d"), cpu.step_copies("state_d2h")) == (1024, 0)
     for loops, up, _ in copies(result, "device-resident", Trace.read(tmp_path / "trace")):
         # The first state, and that of each step but the last, which comes behind its inference.
@@ -197,17 +185,11 @@ def test_a_state_that_is_made_on_the_host_crosses_in_every_step(library: Path, t
 def test_a_device_out_of_memory_in_the_midst_of_a_loop(library: Path, tmp_path: Path) -> None:
     config = Config(compute_us=100, fail_alloc_bytes=f"{12 * ROW}:host_accessible")
     code, result, _, errors = loop(library, "growing_on_device", config, tmp_path, "--feedback", "present=past", *ONCE)
-    case = case_of(result, "host-accessible")
-    assert (code, case.status) == (1, "failed")
-    assert case.reason is not None
-    assert re.fullmatch(
-        r"step 12 of 16 failed: RefDeviceHostAccessible \(HOST_ACCESSIBLE\) could not allocate 1536 bytes for 'past'", case.reason,
-    ), case.reason  # fmt: skip
-    assert errors.splitlines() == [f"ortbench: host-accessible failed: {case.reason}"]
-    assert [(it.mode, it.status) for it in result.cases if it is not case] == [
-        ("cpu-tensors", "ok"),
-        ("device-resident", "ok"),
-    ]
+    reason = "step 12 of 16 failed: RefDeviceHostAccessible (HOST_ACCESSIBLE) could not allocate 1536 bytes for 'past'"
+    assert (code, errors) == (1, f"ortbench: host-accessible failed: {reason}\n")
+    assert [(it.mode, it.status, it.reason) for it in result.cases] == [
+        ("cpu-tensors", "ok", None), ("device-resident", "ok", None), ("host-accessible", "failed", reason),
+    ]  # fmt: skip
 
 
 def doubling(folder: Path) -> tuple[Path, Path]:
@@ -225,60 +207,46 @@ def doubling(folder: Path) -> tuple[Path, Path]:
     return folder / "doubling.onnx", folder / "first.npz"
 
 
-def found(out: Path) -> dict[str, Any]:
+def measured_on(ep: str, model: Path, out: Path, *arguments: object, prefix: tuple[str, ...]) -> dict[str, Any]:
+    """How each mode of a loop ended, whose outputs are compared with those of a plain loop."""
+    line = ("loop", model, "--ep", ep, *arguments, *ONCE, "--out", out)
+    ran = ortbench(*line, prefix=prefix)
+    assert (ran.code, ran.err) == (0, "")
     (path,) = out.glob("*/result.json")
     cases = json.loads(path.read_text())["cases"]
-    return {
-        case["mode"]: (case["status"], case["checks"].get("outputs", {}).get("verdict"), case["reason"])
-        for case in cases
-    }
+    return {case["mode"]: (case["status"], case["checks"].get("outputs", {}).get("verdict")) for case in cases}
+
+
+OK = ("ok", "passed")
 
 
 def test_on_cuda_in_every_mode(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    ok = ("ok", "passed", None)
-    line = (
-        "loop",
-        MODELS / "loop_on_device.onnx",
-        *FIXED,
-        *["--ep", "cuda", "--mode", "default", "--mode", "shared"],
-        *ONCE,
-    )
-    ran = ortbench(*line, "--out", tmp_path / "fixed", prefix=software_cuda)
-    assert (ran.code, ran.err) == (0, "")
-    assert found(tmp_path / "fixed") == dict.fromkeys(
-        ("cpu-tensors", "device-resident", "host-accessible", "shared"), ok
-    )
-
+    line = (*FIXED, *modes("default", "shared"))
+    found = measured_on("cuda", MODELS / "loop_on_device.onnx", tmp_path / "fixed", *line, prefix=software_cuda)
+    assert found == dict.fromkeys(("cpu-tensors", "device-resident", "host-accessible", "shared"), OK)
     # Outputs in HOST_ACCESSIBLE memory are bound by their addresses there, which nobody but the loop keeps alive.
     model, first = doubling(tmp_path)
-    grown = ("loop", model, "--feedback", "out=s", "--input", first, "--steps", 8, "--ep", "cuda", *ONCE)
-    ran = ortbench(*grown, "--out", tmp_path / "growing", prefix=software_cuda)
-    assert (ran.code, ran.err) == (0, "")
-    assert found(tmp_path / "growing") == dict.fromkeys(("cpu-tensors", "device-resident", "host-accessible"), ok)
+    line = ("--feedback", "out=s", "--input", first, "--steps", 8)
+    found = measured_on("cuda", model, tmp_path / "growing", *line, prefix=software_cuda)
+    assert found == dict.fromkeys(("cpu-tensors", "device-resident", "host-accessible"), OK)
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "shared"),
     [
-        ("decoder", CACHE, False),
-        ("decoder_shared", ["--feedback", "present.*=past_key_values.*", "--fill", "position_ids=step"], True),
-        ("loop_on_device", ["--feedback", "state_out=state"], None),
-        ("growing_on_device", ["--feedback", "present=past"], False),
+        ("decoder", CACHE, "unsupported"),
+        ("decoder_shared", ("--feedback", "present.*=past_key_values.*", "--fill", "position_ids=step"), "ok"),
+        ("growing_on_device", ("--feedback", "present=past"), "unsupported"),
     ],
 )  # fmt: skip
 def test_every_model_on_webgpu(
-    name: str, arguments: list[object], shared: bool | None, software_gpu: tuple[str, ...], tmp_path: Path
+    name: str, arguments: tuple[object, ...], shared: str, software_gpu: tuple[str, ...], tmp_path: Path
 ) -> None:
     """It begins with an empty state where one grows, which has no buffer there. It has no HOST_ACCESSIBLE memory."""
-    line = ("loop", MODELS / f"{name}.onnx", *["--ep", "webgpu", "--mode", "default", "--mode", "shared"], *arguments)
-    ran = ortbench(*line, *recorded(name), *ONCE, "--out", tmp_path, prefix=software_gpu)
-    assert (ran.code, ran.err) == (0, "")
-    cases = found(tmp_path)
-    ok = ("ok", "passed", None)
-    assert (cases["cpu-tensors"], cases["device-resident"]) == (ok, ok)
-    assert cases["host-accessible"][0] == "unsupported"
-    if shared is not None:
-        assert cases["shared"][0] == ("ok" if shared else "unsupported")
+    line = (*modes("default", "shared"), *arguments, *recorded(name))
+    found = measured_on("webgpu", MODELS / f"{name}.onnx", tmp_path, *line, prefix=software_gpu)
+    assert (found["cpu-tensors"], found["device-resident"]) == (OK, OK)
+    assert (found["host-accessible"][0], found["shared"][0]) == ("unsupported", shared)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -288,11 +256,9 @@ def test_with_another_onnx_runtime(version: str, software_gpu: tuple[str, ...], 
         ("cpu", "decoder", CACHE),
         ("webgpu", "growing_on_device", ("--feedback", "present=past")),
     ):
-        line = ("loop", MODELS / f"{name}.onnx", "--ep", ep, *arguments, "--python", environment(version))
-        ran = ortbench(*line, *recorded(name), *ONCE, "--out", tmp_path / ep, prefix=software_gpu)
-        assert (ran.code, ran.err) == (0, "")
-        cases = found(tmp_path / ep)
-        assert {cases[mode][:2] for mode in ("cpu-tensors", "device-resident")} == {("ok", "passed")}
+        line = (*arguments, "--python", environment(version), *recorded(name))
+        found = measured_on(ep, MODELS / f"{name}.onnx", tmp_path / ep, *line, prefix=software_gpu)
+        assert {found[mode] for mode in ("cpu-tensors", "device-resident")} == {OK}
 
 
 _LONG = """
@@ -300,17 +266,15 @@ import resource, sys
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import Inputs, Target
 from ortbench.features.loop.plan import Steps
-from ortbench.features.loop.worker import data
-from ortbench.features.loop.worker import make_loop
+from ortbench.features.loop.worker import data, make_loop
 from ortbench.worker import providers, session
 
 path, ep = sys.argv[1:]
-target, steps, request = Target(ep=ep) if ep == "cpu" else Target(library=ep), Steps((("out", "s"),), 300), Inputs()
+target, steps, request = Target(ep=ep) if ep == "cpu" else Target(library=ep), Steps((("out", "s"),), 150), Inputs()
 model = session.open_model(path, target, providers.find(target))
 for mode in ("cpu-tensors", "device-resident", "host-accessible"):
     loop = data.make_loop_data(path, model, request, steps)
-    made = make_loop(mode, model, loop, steps, request)
-    call, a, b = made.phases()[LATENCY]
+    call, a, b = make_loop(mode, model, loop, steps, request).phases()[LATENCY]
     peaks = [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]
     for _ in range(3):
         call(a, b)
@@ -322,7 +286,7 @@ for mode in ("cpu-tensors", "device-resident", "host-accessible"):
 @pytest.mark.wide
 @pytest.mark.parametrize("ep", ["cpu", "device"])
 def test_a_long_loop_whose_state_grows_keeps_no_past(ep: str, real_library: Path, tmp_path: Path) -> None:
-    """All states of 300 steps have 740 MB together, and the last one has 4.9 MB."""
+    """All states of 150 steps have 185 MB together, and the last one has 2.5 MB."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
         g (float[past, 4096] s, float[1, 4096] x) => (float[present, 4096] out) { out = Concat<axis=0>(s, x) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "long.onnx")
@@ -330,8 +294,8 @@ def test_a_long_loop_whose_state_grows_keeps_no_past(ep: str, real_library: Path
     environment = {**os.environ, **Config(compute_us=1).environ()}
     done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     peaks = [
-        list(map(int, mode.split())) for mode in done.stdout.splitlines()
-    ]  # KiB: before a mode's calls, behind each
+        [*map(int, mode.split())] for mode in done.stdout.splitlines()
+    ]  # KiB, before a mode's calls and behind each
     assert len(peaks) == 3
     for before, first, _, last in peaks:
         assert last - first < 100_000
