@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.files import ModelFiles
@@ -27,10 +27,9 @@ CHANGED = "was changed during the measurement: measure again without changing it
 
 def scaling(path: Path, factor: float, location: str | None = None) -> Path:
     """A model that multiplies, with its factor in a file beside it."""
-    weights = numpy_helper.from_array(np.full(1024, factor, np.float32), "w")
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1024]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "g", [x], [y], [weights])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1024] x) => (float[1024] y) { y = Mul(x, w) }'
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(numpy_helper.from_array(np.full(1024, factor, np.float32), "w"))
     onnx.save(model, path, save_as_external_data=True, location=location or f"{path.name}.data", size_threshold=0)
     return path
 
@@ -51,19 +50,23 @@ def cases_of(folder: Path) -> list[dict[str, Any]]:
     return cases
 
 
-@process
-def test_an_interpreter_that_is_removed(tmp_path: Path) -> None:
-    ran = ran_with(tmp_path, 1, "rm python", "run", MODELS / "tiny.onnx", *THREE)
-    why = f"the worker of {tmp_path}/python cannot be started: No such file or directory"
-    assert (ran.code, ran.error_line) == (
-        1, f"cpu-tensors failed: in process 2 the model could not be opened again: {why}"
-    )  # fmt: skip
-    (case,) = cases_of(tmp_path)
+def assert_kept(folder: Path, ran: Ran, why: str) -> None:
+    """What the first process measured is there, with why the second one could not go on."""
+    message = f"cpu-tensors failed: in process 2 the model could not be opened again: {why}"
+    assert (ran.code, ran.error_line) == (1, message)
+    (case,) = cases_of(folder)
     assert len(case["samples"]["latency"]) == 2
 
 
 @process
-@pytest.mark.parametrize("name", ["m.onnx", "m.onnx.data", "weights"])
+def test_an_interpreter_that_is_removed(tmp_path: Path) -> None:
+    ran = ran_with(tmp_path, 1, "rm python", "run", MODELS / "tiny.onnx", *THREE)
+    why = f"the worker of {tmp_path}/python cannot be started: No such file or directory"
+    assert_kept(tmp_path, ran, why)
+
+
+@process
+@pytest.mark.parametrize("name", ["m.onnx", "weights"])
 def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     location = None if name == "m.onnx" else name
@@ -72,32 +75,28 @@ def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
     if name == "m.onnx":  # with a name in it of the same length
         (tmp_path / "other" / name).write_bytes(model.read_bytes().replace(b"Mul", b"Add"))
     ran = ran_with(tmp_path, 2, f"cp other/{name} new; mv new {name}", "run", model, *THREE)
-    assert (ran.code, ran.error_line) == (
-        1, f"cpu-tensors failed: in process 2 the model could not be opened again: {tmp_path / name} {CHANGED}"
-    )  # fmt: skip
-    (case,) = cases_of(tmp_path)
-    assert len(case["samples"]["latency"]) == 2
+    assert_kept(tmp_path, ran, f"{tmp_path / name} {CHANGED}")
 
 
 @process
 @pytest.mark.wide
-def test_a_replaced_model_is_found_by_every_later_process(tmp_path: Path) -> None:
-    for number, (line, start) in enumerate(
-        (
-            (("load", *SHORT, "--duration", 0.3, "--concurrency", "1,2", "--sessions", "process"), 2),
-            (("start", "--ep", "cpu", "--iterations", 4), 4),
-            (("load", *SHORT, "--duration", 0.3, "--concurrency", 1, "--processes", 3), 3),
-            (("run", *SHORT, "--iterations", 2, "--measure-nodes"), 2),
-        )
-    ):
-        folder = tmp_path / str(number)
-        (folder / "other").mkdir(parents=True)
-        model = scaling(folder / "m.onnx", 2)
-        (folder / "other.onnx").write_bytes(model.read_bytes().replace(b"Mul", b"Add"))
-        command, *options = line
-        ran = ran_with(folder, start, "cp other.onnx new; mv new m.onnx", command, model, *options)
-        assert CHANGED in (ran.out if "--measure-nodes" in line else ran.error_line), ran
-        assert cases_of(folder)[0]["samples"]["latency"]
+@pytest.mark.parametrize(
+    ("command", "options", "start"),
+    [
+        ("load", (*SHORT, "--duration", 0.3, "--concurrency", "1,2", "--sessions", "process"), 2),
+        ("start", ("--ep", "cpu", "--iterations", 4), 4),
+        ("load", (*SHORT, "--duration", 0.3, "--concurrency", 1, "--processes", 3), 3),
+        ("run", (*SHORT, "--iterations", 2, "--measure-nodes"), 2),
+    ],
+)
+def test_a_replaced_model_is_found_by_every_later_process(
+    command: str, options: tuple[object, ...], start: int, tmp_path: Path
+) -> None:
+    model = scaling(tmp_path / "m.onnx", 2)
+    (tmp_path / "other.onnx").write_bytes(model.read_bytes().replace(b"Mul", b"Add"))
+    ran = ran_with(tmp_path, start, "cp other.onnx new; mv new m.onnx", command, model, *options)
+    assert CHANGED in (ran.out if command == "run" else ran.error_line), ran
+    assert cases_of(tmp_path)[0]["samples"]["latency"]
 
 
 @process
@@ -109,24 +108,21 @@ def test_a_replaced_model_is_found_by_every_later_process(tmp_path: Path) -> Non
 def test_a_model_that_is_replaced_after_a_verdict(start: int, reason: str, tmp_path: Path) -> None:
     slow, fast = (products(tmp_path / name, number) for name, number in (("slow.onnx", 4), ("fast.onnx", 1)))
     products(tmp_path / "other.onnx", 5)
-    ran = ran_with(
-        tmp_path, start, "mv other.onnx slow.onnx", "gate", "--model", slow, "--baseline-model", fast, *SHORT, "--intra-op-threads", 1,
-        "--duration", 2, "--max-regression", "10%",
-    )  # fmt: skip
+    line = ("gate", "--model", slow, "--baseline-model", fast, *SHORT, "--intra-op-threads", 1, "--duration", 2)
+    ran = ran_with(tmp_path, start, "mv other.onnx slow.onnx", *line, "--max-regression", "10%")
     assert ran.code == (4 if start == 3 else 3)
-    told = " ".join(ran.out.split())
-    assert f"{reason}{slow} {CHANGED}" in told
-    assert "too noisy" not in told
-    assert (f"gate: cannot tell, the regression could not be measured again: {slow} {CHANGED}" in told) is (start == 3)
+    text = " ".join(ran.out.split())
+    assert f"{reason}{slow} {CHANGED}" in text
+    assert (f"gate: cannot tell, the regression could not be measured again: {slow} {CHANGED}" in text) is (start == 3)
 
 
 def products(path: Path, number: int) -> Path:
     """A model of so many matrix products, one after the other."""
-    weights = [numpy_helper.from_array(np.ones((256, 256), np.float32), f"w{at}") for at in range(number)]
-    nodes = [helper.make_node("MatMul", [f"x{at}", f"w{at}"], [f"x{at + 1}"]) for at in range(number)]
-    x, y = (helper.make_tensor_value_info(f"x{at}", TensorProto.FLOAT, [64, 256]) for at in (0, number))
-    graph = helper.make_graph(nodes, "g", [x], [y], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    nodes = "  ".join(f"x{at + 1} = MatMul(x{at}, w)" for at in range(number))
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[64,256] x0) => (float[64,256] x{number}) {{ {nodes} }}'
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((256, 256), np.float32), "w"))
+    onnx.save(model, path)
     return path
 
 

@@ -1,18 +1,16 @@
-"""`--measure-memory`, to the byte: on the reference device, whose trace has all that it gave out; on the CPU EP's arena, of a model
-whose tensors are known; on a card that is one in software, by NVML.
-"""
+"""`--measure-memory`, to the byte: of the reference device, of the CPU EP's arena, and of a software GPU by NVML."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 
 from tests import softcuda
-from tests.conftest import cases, measure
+from tests.conftest import MODELS, cases, measure, modes
+from tests.expect import there
 from tests.jobs.test_chain_command import BETWEEN, BYTES, STAGES, defaults, run
 from tests.refdevice import Config, Trace
 from tests.truth import relu_model, run_on_device
@@ -40,12 +38,6 @@ def figure(case: dict[str, Any], metric: str) -> float:
 def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path, tmp_path: Path) -> None:
     config = Config(compute_us=100, trace=tmp_path / "trace")
     model = relu_model(tmp_path / "relu.onnx", SIZE)
-    modes = [word for mode in ("cpu-tensors", "device-resident", "host-accessible") for word in ("--mode", mode)]
-    code, result, out, err = run_on_device(
-        library, model, config, tmp_path, *modes, "--mode", "pipelined", "--depth", 2, *QUICK
-    )
-    assert code == 0, err
-    found = {case.mode: case.own.get("memory") for case in result.cases}
     # Of each mode: bound, what the session's allocator held at most, pinned.
     wanted = {
         "cpu-tensors": (0, 2 * SIZE, 0),
@@ -53,23 +45,21 @@ def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path,
         "host-accessible": (TOKEN, 0, 2 * SIZE),
         "pipelined": (2 * (2 * SIZE + 2 * TOKEN), 0, 3 * 2 * SIZE + 4 * TOKEN),
     }
+    code, result, out, err = run_on_device(library, model, config, tmp_path, *modes(*wanted), "--depth", 2, *QUICK)
+    assert code == 0, err
     # The first worker measured; then each mode has one that does nothing else, and one that is profiled.
     default, shared = (by_worker(Trace.read(tmp_path / "trace"), it)[1::2] for it in ("default", "host_accessible"))
     for (mode, (bound, held, pinned)), (_, most), (_, most_shared) in zip(wanted.items(), default, shared, strict=True):
-        memory: Any = found[mode]
+        case = there(result.case(mode))
+        memory = there(case.own["memory"])
         assert memory["failed"] is None
-        how = "what ortbench bound and what the EP's arena held"
-        assert memory["device"] == how
+        assert memory["device"] == "what ortbench bound and what the EP's arena held"
         assert memory["arenas"] == [{"ep": EP, "held": held, "in_use": held}]
-        case = result.case(mode)
-        assert case is not None
         figures = ("device_memory", "device_memory_bound", "device_memory_process", "pinned_memory")
         assert [case.value(metric) for metric in figures] == [bound + held, bound, None, pinned]
         assert (most, most_shared) == (max(bound + held, TRIAL), max(pinned, TRIAL))
         before, session, peak = (case.value(f"host_memory{part}") or 0 for part in ("_before", "_session", ""))
         assert 0 < before < session <= peak
-    assert "\nResource usage: memory\n" in out
-    assert "\n• device: what ortbench bound and what the EP's arena held\n" in out
     rows = map(str.split, out.partition("Resource usage: memory")[2].splitlines())
     assert ["pipelined", "262", "kB"] in [row[:3] for row in rows]
 
@@ -77,17 +67,13 @@ def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path,
 def test_a_chain_is_the_sum_of_its_stages(library: Path, tmp_path: Path) -> None:
     """With cpu each session has its tensors while it runs, which is one after the other; with device-resident all are there."""
     config = Config(compute_us=100, trace=tmp_path / "trace")
-    result, ran = run(tmp_path, defaults(library) + STAGES + BETWEEN, *QUICK, **config.environ())
+    result, _ = run(tmp_path, defaults(library) + STAGES + BETWEEN, *QUICK, **config.environ())
     tensors = {"first": 2, "middle": 4, "last": 3}
     _, (_, of_cpu), _, (_, of_resident), _ = by_worker(Trace.read(tmp_path / "trace"), "default")
     assert of_cpu == max(tensors.values()) * BYTES
-    in_cpu, in_resident = (case.value("device_memory") for case in result.cases)
-    cpu = result.cases[0].own["memory"]
-    assert cpu is not None
-    assert in_cpu == sum(tensors.values()) * BYTES
-    assert cpu["arenas_how"].endswith("; the sum of what each stage's had at most, which need not be at the same time")
-    assert cpu["arenas_how"] in ran.out.replace("\n  ", " ")
-    assert in_resident == of_resident
+    assert [case.value("device_memory") for case in result.cases] == [sum(tensors.values()) * BYTES, of_resident]
+    how = there(result.cases[0].own["memory"])["arenas_how"]
+    assert how.endswith("; the sum of what each stage's had at most, which need not be at the same time")
 
 
 def test_the_cpus_arena_holds_the_tensors_of_the_model(tmp_path: Path) -> None:
@@ -95,8 +81,8 @@ def test_the_cpus_arena_holds_the_tensors_of_the_model(tmp_path: Path) -> None:
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[262144] x) => (float[262144] y) { t = Exp(x) y = Sin(t) }'
     model = tmp_path / "known.onnx"
     onnx.save(onnx.parser.parse_model(text), model)
-    modes = ("--mode", "cpu-tensors", "--mode", "device-resident", "--measure-nodes")
-    found = cases(measure(model, "--ep", "cpu", *modes, *QUICK, out=tmp_path / "out"))
+    line = ("--ep", "cpu", *modes("cpu-tensors", "device-resident"), "--measure-nodes", *QUICK)
+    found = cases(measure(model, *line, out=tmp_path / "out"))
     # The arena grows by twice as much each time.
     for mode, in_use, held in (("cpu-tensors", 2 << 20, 3 << 20), ("device-resident", 1 << 20, 1 << 20)):
         memory = found[mode]["memory"]
@@ -115,8 +101,8 @@ def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp
     config = softcuda.Config(used=tmp_path / "used", processes=tells)
     prefix = (*software_cuda, "env", *(f"{name}={value}" for name, value in config.environ().items()))
     model = relu_model(tmp_path / "relu.onnx", SIZE)
-    modes = ("--ep", "cuda", "--mode", "cpu-tensors", "--mode", "device-resident")
-    found = cases(measure(model, *modes, *QUICK, out=tmp_path / "out", prefix=prefix))
+    line = ("--ep", "cuda", *modes("cpu-tensors", "device-resident"), *QUICK)
+    found = cases(measure(model, *line, out=tmp_path / "out", prefix=prefix))
     # A worker that ends by itself, before it is killed, as on a busy machine, has given all back by then.
     held = [*softcuda.users(tmp_path / "used").values()]
     for mode, bound, arena in zip(
@@ -135,11 +121,8 @@ def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp
 
 def test_outputs_that_are_known_in_shape_alone_are_compared_with_nothing(tmp_path: Path) -> None:
     """Where the measurement compares outputs with expected ones, the worker that weighs must not: it makes no plain run."""
-    model = relu_model(tmp_path / "relu.onnx", SIZE)
-    values = np.linspace(-1, 1, SIZE // 4, dtype=np.float32)
-    np.savez(tmp_path / "in.npz", x=values)
-    np.savez(tmp_path / "out.npz", y=np.maximum(values, 0))
-    options = ["--input", tmp_path / "in.npz", "--expect", tmp_path / "out.npz"]
-    result = measure(model, "--ep", "cpu", *options, *QUICK, out=tmp_path / "out")
+    tiny = MODELS / "tiny.onnx"
+    options = ("--input", tiny.with_suffix(".inputs.npz"), "--expect", tiny.with_suffix(".expected.npz"))
+    result = measure(tiny, "--ep", "cpu", *options, *modes("cpu-tensors", "device-resident"), *QUICK, out=tmp_path)
     assert result["setup"]["expected_outputs"]
-    assert [case["memory"]["failed"] for case in result["cases"] if case["status"] == "ok"] == [None] * 4
+    assert [case["memory"]["failed"] for case in result["cases"]] == [None] * 2
