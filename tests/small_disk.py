@@ -23,25 +23,14 @@ _BLOCKS = 3
 
 @dataclass(frozen=True)
 class SmallDisk:
-    """A disk that is there for one command.
-
-    Attributes:
-        place: where the command finds it.
-        kept: what the command left there.
-    """
+    """A disk that is there for one command, which finds it at a place; what it left there is kept elsewhere."""
 
     place: Path
     kept: Path
 
     def run(self, room: int, *arguments: object, meanwhile: str = "", **environment: str) -> Ran:
-        """Run `ortbench` with so many bytes left on the disk.
-
-        Args:
-            room: whole pages.
-            arguments: of `ortbench`.
-            meanwhile: a shell command that runs when some blocks are measured and kept; its ``$0`` is the disk.
-            environment: variables besides those that are there.
-        """
+        """Run `ortbench` with so many bytes, which are whole pages, left on the disk; `meanwhile` is a shell command that runs
+        when some blocks are measured and kept, and whose ``$0`` is the disk."""
         shutil.rmtree(self.kept, ignore_errors=True)
         words = [self.place, self.kept, room + PAGE, meanwhile, *whole(arguments)]
         return ortbench(*words, **environment, ORTBENCH_TESTS_MAIN=f"{__name__}:main")

@@ -19,6 +19,7 @@ from ortbench.features.tune.analysis import Search
 from ortbench.features.tune.job import Tuning
 from ortbench.features.tune.model import FIRST, Tried, failed_try
 from ortbench.features.tune.plan import name_of, space_of
+from ortbench.features.tune.report import left_out
 from ortbench.jobs.publishing import Measured
 from ortbench.measure.progress import duration_for
 from ortbench.model.settings import Several
@@ -40,10 +41,11 @@ def saved(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.wide
 @pytest.mark.process
-def test_a_small_search_and_what_it_leaves(tmp_path: Path) -> None:
+def test_a_small_search_what_it_leaves_and_how_it_goes_on(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    ran = ortbench("tune", TINY, *FIXED, "--opt-level", "all,basic", "--duration", 0.2, "--max-time", "2min", "--out", tmp_path / "out",
-                   "--json", tmp_path / "it.json", "--html", page, COLUMNS="120")  # fmt: skip
+    line = ("tune", TINY, *FIXED, "--opt-level", "all,basic", "--duration", 0.2)
+    exports = ("--json", tmp_path / "it.json", "--html", page)
+    ran = ortbench(*line, "--max-time", "2min", "--out", tmp_path / "out", *exports, COLUMNS="120")
     assert ran.code == 0, ran.err
     (folder,) = (tmp_path / "out").glob("tune-tiny-cpu-*")
     assert "tuning 1 value of settings takes 2 min at most" in ran.err
@@ -53,25 +55,26 @@ def test_a_small_search_and_what_it_leaves(tmp_path: Path) -> None:
     ((first, other),) = found["races"]
     assert (first["settings"], other["settings"]) == ([], [["opt-level", "opt-level=basic"]])
     assert other["ratios"]["latency"]["rounds"] >= 1
-    assert "All figures are of one process: --duration leaves no time for several" in ran.out
-    assert re.search(
-        r"Next: ortbench tune .*--max-time \d+0s .*--duration \d+s", ran.out.replace("\\\n", ""), re.DOTALL
-    )
     goals = [it["goal"] for it in found["best"]]  # of what the machine let be told
     assert goals
     assert goals == [it for it in ("latency", "CPU time", "host memory") if it in goals]
     assert {path.parent.name for path in folder.glob("*/result.json")} == {"default", "opt-level-basic"}
-    assert [it["values"]["what"] for it in found["findings"] if it["code"] == "best-configuration"] == goals
     for it in found["best"]:
         assert it["text"] in " ".join(ran.out.split()).replace(" • ", " ")
         assert html.escape(it["text"]).replace("&#x27;", "'") in page.read_text().replace("\xa0", " ")
-    ran = ortbench("report", folder, "--html", "-")
-    assert ran.code == 0
-    assert found["best"][0]["text"] in ran.out.replace("\xa0", " ")
-    ran = ortbench("tune", TINY, *FIXED, "--opt-level", "all,basic", "--duration", 0.2, "--resume", folder)
+    ran = ortbench(*line, "--resume", folder)
     assert (ran.code, ran.error_line.partition(": the search is over")[0]) == (2, f"--resume {folder}")
     ran = ortbench("tune", TINY, *FIXED, "--opt-level", "all,extended", "--resume", folder)
     assert (ran.code, "type the same command" in ran.error_line) == (2, True)
+
+    stored = found | {"best": []}
+    stored["races"][0][1] = failed_try((("opt-level", "opt-level=basic"),), "it was not itself that day")
+    (folder / "tune.json").write_text(json.dumps(stored))
+    ran = ortbench(*line, "--resume", folder)
+    assert ran.code == 0, ran.err
+    assert "opt-level=basic: it was not itself that day" in ran.out  # what the races had found is believed
+    assert saved(folder)["races"] == stored["races"]
+    assert saved(folder)["best"] == []  # of one configuration
 
 
 @pytest.mark.process
@@ -80,28 +83,11 @@ def test_with_too_little_time_the_default_is_measured_without_its_memory(tmp_pat
     assert ran.code == 0, ran.err
     assert "Time was up (--max-time) before memory was measured" in ran.out
     assert "No conclusion: time was up (--max-time) before another configuration than the first was compared" in ran.out
-    assert re.search(
-        r"Next: ortbench tune .*--opt-level all,basic --max-time \d+0s$", ran.out.replace("\\\n   ", ""), re.MULTILINE
-    )
+    out = ran.out.replace("\\\n   ", "")
+    assert re.search(r"Next: ortbench tune .*--opt-level all,basic --max-time \d+0s$", out, re.MULTILINE)
     assert "was compared: opt-level=basic" in ran.out
     (result,) = tmp_path.glob("*/result.json")
     assert "host_memory" not in json.loads(result.read_text())["cases"][0]["metrics"]
-
-
-@pytest.mark.wide
-@pytest.mark.process
-def test_an_interrupted_search_goes_on_with_the_races_that_it_has(tmp_path: Path) -> None:
-    line = ("tune", TINY, *FIXED, "--opt-level", "all,basic", "--duration", 0.2)
-    assert ortbench(*line, "--out", tmp_path / "out", "--quiet").code == 0
-    (folder,) = (tmp_path / "out").glob("tune-*")
-    stored = saved(folder) | {"best": []}
-    stored["races"][0][1] = failed_try((("opt-level", "opt-level=basic"),), "it was not itself that day")
-    (folder / "tune.json").write_text(json.dumps(stored))
-    ran = ortbench(*line, "--resume", folder)
-    assert ran.code == 0, ran.err
-    assert "opt-level=basic: it was not itself that day" in ran.out  # what the races had found is believed
-    assert saved(folder)["races"] == stored["races"]
-    assert saved(folder)["best"] == []  # of one configuration
 
 
 # Which settings there are
@@ -171,35 +157,26 @@ def test_the_best_are_measured_for_as_long_as_five_processes_take_or_as_three_wh
 
 
 def test_what_there_was_no_time_for_is_said_with_a_command_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ortbench.features.tune.report import left_out
-
     def lacking(now: Tuning, processes: list[int] | None) -> str:
         cases = [measured("cpu-tensors", latency=steady([1000] * 12)) for _ in range(2)]
         for case in cases:
             case.processes = processes
         done = Measured([nvidia_result(case) for case in cases], [], False, ["default", "other"])
-        found = findings_of(tune._not_done(now, done))
-        return "".join(f"{it.text}\n" + f"Next: {it.next}\n" * bool(it.next) for it in found)
+        return "\n".join(f"{it.text}\nNext: {it.next}" for it in findings_of(tune._not_done(now, done)))
 
     now, _ = searching(monkeypatch, 9)
     text = lacking(now, None)
     assert "Time was up (--max-time) before these were tried: intra-op-threads=1, no spinning" in text
-    assert "before memory was measured." in text
     assert "All figures are of one process: --max-time leaves no time for several, whose figures can differ" in text
-    (line,) = (it for it in text.splitlines() if it.startswith("Next: "))
-    assert line.startswith("Next: ortbench tune m.onnx --max-time ")
-    assert line.endswith(" --max-time 300s")  # no race has said more
+    assert text.endswith("\nNext: ortbench tune m.onnx --max-time 300s")  # no race has said more
     now.search.tell([Tried(settings=[], ratios={}, left=[], memory=1, failed=None)])
     assert now.needed_s(now.most_s) > now.last_s
     now, _ = searching(monkeypatch, 400)
     assert now.needed_s(now.most_s) == 600
     assert "one process" not in lacking(now, [0, 3, 6])
-    assert left_out({}, {}, {}) == []
 
 
 def test_what_is_left_out_has_where_its_ratios_lie_or_that_they_cannot_be_told() -> None:
-    from ortbench.features.tune.report import left_out
-
     found: dict[str, dict[str, tuple[float, Interval | None]]] = {
         "slow": {"latency": (1.72, (1.66, 1.8)), "cpu_time": (1.5, (0.5, 7.0))},
         "same": {"latency": (1.01, (0.99, 1.02)), "cpu_time": (1.0, None)},
@@ -227,16 +204,12 @@ def test_the_fastest_of_an_eps_options_is_found_and_the_code_that_sets_it(librar
     ((first, *others),) = stored["races"]
     assert first["settings"] == []
     ratios = {it["settings"][0][1]: it["ratios"]["latency"]["ratio"] for it in others}
-    assert ratios == pytest.approx(
-        {f"compute_us={us}": us / 3000 for us in (5000, 1000, 8000, 1005)}, rel=0.02
-    )  # and the host's calls
+    expected = {f"compute_us={us}": us / 3000 for us in (5000, 1000, 8000, 1005)}
+    assert ratios == pytest.approx(expected, rel=0.02)  # and the host's calls
     assert all("latency" not in it["left"] for it in others if ratios[it["settings"][0][1]] > 1)
     best = next(it for it in stored["best"] if it["goal"] == "latency")
     assert best["configuration"] == "compute_us=1000"
     assert 'provider_options = {"compute_us": "1000"}' in best["python"]
     assert 'provider_options{{"compute_us", "1000"}};' in " ".join(best["cpp"])
-    assert re.search(
-        r"compute_us=1000 has a? ?(the )?lowe(r|st) latency .*1\.0\d ms: default takes 2\.9\d×",
-        " ".join(ran.out.split()),
-    )
+    assert re.search(r"compute_us=1000 has .* latency .*1\.0\d ms: default takes 2\.9\d×", " ".join(ran.out.split()))
     assert re.search(r"^compute_us=8000 +2\.6\d ", ran.out, re.MULTILINE)
