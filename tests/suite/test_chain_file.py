@@ -65,7 +65,6 @@ def test_the_options_of_a_stage_are_those_of_a_suite(tmp_path: Path) -> None:
         [defaults]
         ep = "webgpu"
         intra-op-threads = 2
-
         [[stage]]
         name = "loop"
         model = "a.onnx"
@@ -77,26 +76,19 @@ def test_the_options_of_a_stage_are_those_of_a_suite(tmp_path: Path) -> None:
         shape = {x = [2, 3]}
         range = {z = [0, 1]}
         keep = "aside"
-
         [[stage]]
         model = "b.onnx"
         intra-op-threads = false
-        opt-level = "basic"
         ep-option = {key = "value"}
         session-config = {entry = 1}
         """
     loop, b = chain(tmp_path, text).stages
-    assert (loop.target.ep, loop.target.intra_op_threads, b.target.ep, b.target.intra_op_threads) == (
-        "cpu",
-        2,
-        "webgpu",
-        None,
-    )
+    assert (loop.target.ep, loop.target.intra_op_threads) == ("cpu", 2)
+    assert (b.name, b.target.ep, b.target.intra_op_threads) == ("b", "webgpu", None)
     assert (loop.steps.count, loop.steps.feedback, loop.steps.fill) == (4, (("y", "x"),), {"t": "step"})
     assert (loop.inputs.dims, loop.inputs.shapes) == ({"batch": 2}, {"x": (2, 3)})
     assert (loop.inputs.ranges, loop.steps.keep) == ({"z": (0.0, 1.0)}, ("aside",))
-    assert (b.name, b.target.opt_level, b.target.options) == ("b", "basic", {"key": "value"})
-    assert b.target.session_config == {"entry": "1"}
+    assert (b.target.options, b.target.session_config) == ({"key": "value"}, {"entry": "1"})
 
 
 def test_stages_run_behind_those_that_they_take_something_of(tmp_path: Path) -> None:
@@ -122,21 +114,12 @@ def test_mistakes_are_said_with_their_line_and_key(tmp_path: Path) -> None:
     stage = '[[stage]]\nmodel = "a.onnx"\n'
     for text, message in [
         ("", "chain.toml:1: stage: there is nothing to run"),
-        ("stage = 1\n", "chain.toml:1: stage: must be written as [[stage]]"),
-        ('[[stage]]\nname = "a"\n', "chain.toml:1: stage[0].model: is missing: name a model"),
         ('[[stage]]\nmodel = "c.onnx"\n', "chain.toml:2: stage[0].model: no such file: c.onnx"),
         (f"{stage}repeats = 2\n", "chain.toml:3: stage[0].repeats: no such key; did you mean repeat?"),
-        ("[chain]\n", "chain.toml:1: chain: no such key; there are defaults, stage, link"),
         (stage + stage, "chain.toml:3: stage[1].name: there is a stage 'a' already"),
         (f'{stage}name = "a.b"\n', "chain.toml:3: stage[0].name: 'a.b': a name without a dot"),
-        (f"{stage}repeat = 4\n", "chain.toml:3: stage[0].repeat: needs feedback"),
         (f'{stage}feedback = "y=x"\n', "chain.toml:3: stage[0].feedback: needs repeat"),
-        (f'{stage}repeat = 0\nfeedback = "y=x"\n', "chain.toml:3: stage[0].repeat: a stage runs at least once"),
-        (f"{stage}intra-op-threads = 0\n", "chain.toml:3: stage[0].intra-op-threads: 0: must be at least one"),
         (f'{stage}fill = {{x = "?"}}\n', "chain.toml:3: stage[0].fill: x=?: '?' is neither a number nor"),
-        (f'{stage}input = "no.npz"\n', "chain.toml:3: stage[0].input: no such file or folder: no.npz"),
-        (f'{stage}ep = "./no.so"\n', "chain.toml:3: stage[0].ep: no such EP library: no.so"),
-        (STAGES + "[[link]]\n", 'chain.toml:8: link[0].from: is missing: write it as "stage.tensor"'),
         (STAGES + '[[link]]\nfrom = "one"\n', "chain.toml:9: link[0].from: 'one': write it as \"stage.tensor\""),
         (STAGES + LINK.replace("two.x", "three.x"), "chain.toml:11: link[0].to: there is no stage 'three'; there are one, two"),
         (STAGES + LINK + LINK, "chain.toml:15: link[1].to: two.x is linked already, by link[0]"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from ortbench.features.suite.report import across_cards, case_table, csv
 from ortbench.model.metric_names import Slo
 from ortbench.model.modes import Part
 from ortbench.model.result import Result
-from ortbench.plan.plan import Plan
 from tests.expect import there
 from tests.results import (
     MS,
@@ -53,128 +52,80 @@ def job_of(folder: Path, text: str) -> Job:
     return job
 
 
-def steps_in(plan: Plan) -> Steps:
-    assert isinstance(plan.part, Steps)
-    return plan.part
-
-
 def load_in(job: Job) -> LoadPlan | None:
     """The load that a case puts on its model."""
     return part if isinstance(part := job.plans[0].part, LoadPlan) else None
 
 
 def test_keys_that_make_a_bench_a_load(tmp_path: Path) -> None:
+    (tmp_path / "monday.txt").write_text("0\n0.5\n1\n")
+    own = LoadPlan(concurrency=(4,), sessions="own", duration_s=0.5)
     for keys, load in [
         ("concurrency = [1, 2, 4]", LoadPlan(concurrency=(1, 2, 4))),
-        (
-            "concurrency = 4\nsessions = 'own'\nduration = 0.5",
-            LoadPlan(concurrency=(4,), sessions="own", duration_s=0.5),
-        ),
+        ("concurrency = 4\nsessions = 'own'\nduration = 0.5", own),
         ("concurrency = '1,8'", LoadPlan(concurrency=(1, 8))),
-        (
-            "rate = [10, 20.5]\narrivals = 'uniform'\nworkers = 2",
-            LoadPlan(rate=(10.0, 20.5), arrivals="uniform", workers=2),
-        ),
+        ("rate = [10, 20.5]\narrivals = 'uniform'", LoadPlan(rate=(10.0, 20.5), arrivals="uniform")),
         ("rate = 'auto'\nslo = 'p99=20ms'", LoadPlan(rate="auto", slo={"p99": 20 * MS})),
         ("sessions = 'process'", LoadPlan(sessions="process")),
         ("duration = 1", None),
     ]:
         assert load_in(job_of(tmp_path, LOAD + keys)) == load
-    job = job_of(tmp_path, f"{LOAD}concurrency = 2\nduration = 0.5")
-    assert (there(load_in(job)).duration_s, job.plans[0].loop.duration_s) == (0.5, 5.0)
-    (tmp_path / "monday.txt").write_text("0\n0.5\n1\n")
     load = load_in(job_of(tmp_path, f"{LOAD}rate = 10\narrivals = 'monday.txt'"))
     assert there(load).file == str(tmp_path / "monday.txt")
     text = f"{LOAD}concurrency = 2\nduration = 3\ngate = {{baseline-set.intra-op-threads = 1, metric = 'latency.p99'}}"
     job = job_of(tmp_path, text)
     assert [plan.target.intra_op_threads for plan in job.plans] == [None, 1]
     assert load_in(job) == LoadPlan(concurrency=(2,), duration_s=1.5)
-    assert [metric.text for metric in job.limits.metrics] == ["latency.p99"]
 
 
 def test_lists_are_the_shapes_of_a_sweep(tmp_path: Path) -> None:
+    (tmp_path / "recorded").mkdir()
+    for name in ("monday", "tuesday"):
+        np.savez(tmp_path / "recorded" / f"{name}.npz", x=np.zeros(3))
     for keys, names in [
-        ("dim = {batch = [1, 8]}", ["batch=1", "batch=8"]),
         ('dim = {batch = "1,2,4..16", sequence = 32}', ["batch=1", "batch=2", "batch=4", "batch=8", "batch=16"]),
         ("dim = {b = [1, 2], s = [3, 4]}", ["b=1 s=3", "b=1 s=4", "b=2 s=3", "b=2 s=4"]),
         ('shape = {x = ["1x3", "8x3"]}', ["x=1x3", "x=8x3"]),
         ("sequence-tensors = {x = [1, 2]}", ["x=1", "x=2"]),
+        ('data = "recorded"', ["monday", "tuesday"]),
     ]:
         job = job_of(tmp_path, f"{SWEEP}{keys}")
-        assert [shape.name for shape in job.shapes] == names
+        assert [shape.data or shape.name for shape in job.shapes] == names
         assert job.plans == (job.shapes[0].plan,)
-        assert {shape.plan.name for shape in job.shapes} == {"a--cpu"}
-        assert {shape.plan.loop.duration_s for shape in job.shapes} == {2.0}
+        assert {(shape.plan.name, shape.plan.loop.duration_s) for shape in job.shapes} == {("a--cpu", 2.0)}
         assert (load_in(job), job.slo, job.limits.any) == (None, None, False)
+    assert job.shapes[0].plan.inputs.path == str(tmp_path / "recorded" / "monday.npz")
     text = f'[defaults]\ndim = {{batch = [1, 2], s = 9}}\n{SWEEP}[[override]]\nwhere = {{ep = "cpu"}}\ndim = {{batch = [4, 8]}}'
     job = job_of(tmp_path, text)
     assert [shape.plan.inputs.dims for shape in job.shapes] == [{"batch": 4, "s": 9}, {"batch": 8, "s": 9}]
-    (tmp_path / "recorded").mkdir()
-    for name in ("monday", "tuesday"):
-        np.savez(tmp_path / "recorded" / f"{name}.npz", x=np.zeros(3))
-    job = job_of(tmp_path, f'{SWEEP}data = "recorded"')
-    assert [shape.data for shape in job.shapes] == ["monday", "tuesday"]
-    assert job.shapes[0].plan.inputs.path == str(tmp_path / "recorded" / "monday.npz")
-
-
-def test_an_slo_is_for_the_best_shape_and_for_the_gate(tmp_path: Path) -> None:
-    keys = 'dim = {batch = [1, 8]}\nslo = "latency=20ms"\ngate = {max-host-memory = "1GB", require-mode = "cpu-tensors-pinned"}'
-    job = job_of(tmp_path, SWEEP + keys)
+    gate = 'slo = "latency=20ms"\ngate = {max-host-memory = "1GB", require-mode = "cpu-tensors-pinned"}'
+    job = job_of(tmp_path, f"{SWEEP}dim = {{batch = [1, 8]}}\n{gate}")
     assert job.slo == Slo("latency", 20 * MS)
     assert job.limits == Limits(slo={"latency": 20 * MS}, max_host_memory=10**9, require_modes=("cpu-tensors-pinned",))
-    assert all(
-        shape.plan.has_pass("measure-memory") and "cpu-tensors-pinned" in shape.plan.modes for shape in job.shapes
-    )
+    plans = [shape.plan for shape in job.shapes]
+    assert all(it.has_pass("measure-memory") and "cpu-tensors-pinned" in it.modes for it in plans)
 
 
 def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
     other = '[[bench]]\nmodel = "b.onnx"\nep = "cpu"\n'
-    common = '[defaults]\nslo = "p99=20ms"\nworkers = 2\n'
-    found = jobs(tmp_path, f'{common}precision = "2%"\nmeasure-memory = true\n{LOAD}rate = 30\n{other}')
-    assert (load_in(found["b--cpu"]), found["b--cpu"].plans[0].has_pass("measure-memory")) == (None, True)
-    assert load_in(found["a--cpu"]) == LoadPlan(rate=(30.0,), workers=2, slo={"p99": 20 * MS})
-    assert (found["a--cpu"].plans[0].has_pass("measure-memory"), found["a--cpu"].limits.slo) == (
-        False,
-        {"p99": 20 * MS},
+    common = (
+        '[defaults]\nslo = "p99=20ms"\nworkers = 2\nsteps = 8\nfill = {mask = 1}\nreopen = 2\nmeasure-memory = true\n'
     )
-
-    override = '[[override]]\nwhere = {model = "a"}\nsteps = 4\n'
-    found = jobs(tmp_path, f'[defaults]\nsteps = 8\nfill = {{mask = 1}}\n{LOOP}ep = "cpu"\n{other}{override}')
-    steps = steps_in(found["a--cpu"].plans[0])
-    assert (found["b--cpu"].plans[0].part, steps.count, steps.fill) == (Part(), 4, {"mask": "1"})
-
-    text = f'[defaults]\nreopen = 2\ngate.max-growth = "1kB"\nmeasure-memory = true\n{SOAK}{other}'
-    found = jobs(tmp_path, text)
-    soak, run = (found[f"{name}--cpu"] for name in "ab")
-    (load,) = jobs(tmp_path, text.replace("soak = true", "concurrency = 2").replace(other, "")).values()
-    assert (load.plans[0].stream, load.limits.own.get("max-growth"), there(load_in(load)).concurrency) == (
-        None,
-        None,
-        (2,),
-    )
-    assert (
-        cast(Soak, soak.plans[0].part).reopen,
-        soak.limits.own.get("max-growth"),
-        soak.plans[0].has_pass("measure-memory"),
-    ) == (
-        2,
-        1000,
-        False,
-    )
-    assert (
-        run.plans[0].part.folder or None,
-        run.limits.own.get("max-growth"),
-        run.plans[0].has_pass("measure-memory"),
-    ) == (
-        None,
-        None,
-        True,
-    )
-
-    text = f'{common}steps = 4\ndata = "nowhere"\n{SWEEP}data = false\ndim = {{batch = [1, 2]}}\n{other}'
-    found = jobs(tmp_path, text)
-    assert len(found["a--cpu"].shapes) == 2
-    assert (found["b--cpu"].shapes, load_in(found["b--cpu"]), found["b--cpu"].plans[0].part) == ((), None, Part())
+    growth = 'gate.max-growth = "1kB"\n'
+    steps = Steps(count=8, feedback=(("present.*", "past_key_values.*"),), fill={"mask": "1"})
+    for bench, part, slo, limit, has_memory in (
+        (f"{LOAD}rate = 30\n", LoadPlan(rate=(30.0,), workers=2, slo={"p99": 20 * MS}), {"p99": 20 * MS}, None, False),
+        (f'{LOOP}ep = "cpu"\n', steps, {}, None, True),
+        (SOAK, Soak(reopen=2), {}, 1000, False),
+        (f"{SWEEP}dim = {{batch = [1, 2]}}\n", Part(), {"p99": 20 * MS}, None, True),
+    ):
+        found = jobs(tmp_path, common + growth + bench + other)
+        job, run = found["a--cpu"], found["b--cpu"]
+        assert job.plans[0].part == part
+        assert (job.limits.slo, job.limits.own.get("max-growth")) == (slo, limit)
+        assert job.plans[0].has_pass("measure-memory") == has_memory
+        assert (run.plans[0].part, run.shapes, run.limits.own) == (Part(), (), {})
+        assert run.plans[0].has_pass("measure-memory")
 
 
 def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
@@ -182,27 +133,18 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
     one_shape = "is for a sweep: write sweep = true, or, for a case each, shapes"
     for text, message in [
         (LOAD + "concurrency = true", "5: bench[0].concurrency: must be a number, a list of numbers or text"),
-        (load + "measure-memory = true", "6: bench[0].measure-memory: is not for a load; 'ortbench load --help' lists what is"),
-        (load + "soak = true", "6: bench[0].soak: is not for a load"),
         (load + "mode = 'shared'", "6: bench[0].mode: 'shared': is no mode of single inferences"),
         (load + "gate = {baseline-set.intra-op-threads = 1, metric = 'latency.p99@rate=30'}", "6: bench[0].gate.metric: "
          "latency.p99@rate=30: no such load point is to be measured; there are concurrency=2"),
         (load + "gate = {baseline-set.depth = 4}", "6: bench[0].gate.baseline-set.depth: is not for a load"),
         (load + "dim = {batch = [1, 8]}", f"6: bench[0].dim: {one_shape}"),
         (LOAD + "concurency = 2", "5: bench[0].concurency: no such key; did you mean concurrency?"),
-        (LOOP + "mode = ['device-tensors']", "5: bench[0].mode: 'device-tensors': is no mode of a loop"),
         (LOOP + "gate = {max-copy-share = 0.1}", "5: bench[0].gate.max-copy-share: is of single inferences; of a loop say"),
         (LOOP + "gate = {baseline-model = 'b.onnx', metric = 'h2d'}", "5: bench[0].gate.metric: h2d.median: a loop has step, loop"),
         (PLAIN + "steps = 4", "3: bench[0].steps: is for a loop: say what is fed back with --feedback OUT=IN"),
-        (LOAD + "dim = {batch = [1, 8]}", f"5: bench[0].dim: {one_shape}"),
-        (SWEEP + "dim = {batch = 8}", "6: bench[0].dim: a sweep needs several shapes"),
-        (shapes + "rate = 30", "7: bench[0].rate: is not for a sweep; 'ortbench sweep --help' lists what is"),
         (shapes + "gate = {baseline-set.intra-op-threads = 1}", "7: bench[0].gate.baseline-set.intra-op-threads: a sweep is compared with an earlier suite"),
         (PLAIN + "reopen = 2", "3: bench[0].reopen: is for a soak: write soak = true"),
-        (PLAIN + "gate = {max-growth = '1kB'}", "3: bench[0].gate.max-growth: is for a soak: write soak = true"),
-        (SOAK + "dim = {batch = [1, 8]}", f"6: bench[0].dim: {one_shape}"),
         (SOAK + "precision = '1%'", "6: bench[0].precision: is not for a soak; 'ortbench soak --help' lists what is"),
-        (SOAK + "gate = {max-copy-share = 0.1}", "6: bench[0].gate.max-copy-share: a soak is checked for require-mode"),
         (SOAK + "gate = {baseline-set.intra-op-threads = 1}", "6: bench[0].gate.baseline-set.intra-op-threads: a soak is compared with an earlier suite"),
     ]:  # fmt: skip
         assert mistake(tmp_path, text).startswith(f"bench.toml:{message}"), text
@@ -211,13 +153,8 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
 def test_what_is_changed_is_measured_again(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("0\n1\n")
     two = f"{SWEEP}dim = {{batch = [1, 2]}}"
-    texts = [
-        PLAIN,
-        f"{LOAD}concurrency = 2",
-        f"{LOAD}concurrency = [2, 4]",
-        f"{LOAD}rate = 30",
-        f"{LOAD}rate = 30\narrivals = 't.txt'",
-    ]
+    rate = f"{LOAD}rate = 30"
+    texts = [PLAIN, f"{LOAD}concurrency = 2", f"{LOAD}concurrency = [2, 4]", rate, f"{rate}\narrivals = 't.txt'"]
     texts += [two, f"{SWEEP}dim = {{batch = [1, 4]}}", f"{two}\nslo = 'p99=1ms'", SOAK, f"{SOAK}reopen = 2"]
     assert len({mark(tmp_path, text) for text in texts}) == len(texts)
     assert mark(tmp_path, f"{SWEEP}dim = {{batch = '1,2'}}") == mark(tmp_path, two)
@@ -233,15 +170,14 @@ def record(name: str, result: Result) -> Record:
 PLAIN_RECORD = record("plain", result_of(measured("cpu-tensors", latency=steady([MS] * 24))))
 
 
-def test_a_load_a_loop_and_a_sweep_have_their_figures_in_the_summary() -> None:
+def test_loads_have_their_figures_in_the_summary() -> None:
     paced = load_result(opened("cpu-tensors", 10, 5.0), slo={"p99": MS}, found={"cpu": slo_rate(210.0, 216.0)})
     failed = load_result(failed_level(closed("cpu-tensors", 1, 1, 1.0)))
     records = [record("many", serving()), record("paced", paced), PLAIN_RECORD, record("none", failed)]
     assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
     table = case_table(records)
-    assert [column.name for column in table.columns] == [
-        "case", "cpu-tensors", "mode", "latency", "peak inf/s", "clients", "knee", "highest rate in SLO", "verdict"
-    ]  # fmt: skip
+    names = "case|cpu-tensors|mode|latency|peak inf/s|clients|knee|highest rate in SLO|verdict"
+    assert "|".join(column.name for column in table.columns) == names
     assert table.rows == (
         ("many", "–", "cpu-tensors", "–", "400", "8", "4", "–", "measured"),
         ("paced", "–", "–", "–", "–", "–", "–", "210/s", "measured"),
@@ -251,6 +187,8 @@ def test_a_load_a_loop_and_a_sweep_have_their_figures_in_the_summary() -> None:
     head, first, *_ = csv(records).splitlines()
     assert (head.endswith(",throughput_per_s,clients,knee,slo_rate"), first.endswith(",400.0,8,4,")) == (True, True)
 
+
+def test_a_loop_has_its_figures_in_the_summary() -> None:
     records = [record("cell", loop_result(level("device-resident"))), PLAIN_RECORD]
     assert records[0].step_throughput_per_s == 999.625  # by the mean of its loops
     assert case_table(records).rows == (
@@ -260,11 +198,12 @@ def test_a_load_a_loop_and_a_sweep_have_their_figures_in_the_summary() -> None:
     head, first, second = csv(records).splitlines()
     assert head.endswith(",speedup,cpu_time_ns,steps,step_throughput_per_s")
     assert (first.endswith(",4,999.625"), second.endswith(",,")) == (True, True)
-    assert "steps" not in csv([PLAIN_RECORD])
     data = json.loads(parts.text(PLAIN_RECORD))
     del data["steps"], data["step_throughput_per_s"]
     assert record_from(json.dumps(data).encode(), "case.json").steps is None
 
+
+def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
     on_host = sweep_result()
     on_host.target["memory"] = {"kind": "host", "default": "host memory", "host_accessible": None}
     none = sweep_result(failed={1: "no", 2: "no"})
@@ -277,9 +216,7 @@ def test_a_load_a_loop_and_a_sweep_have_their_figures_in_the_summary() -> None:
     table = case_table(records)
     at = [column.name for column in table.columns].index("best shape")
     assert [row[at] for row in table.rows] == ["batch=4", "–", "–", "batch=4"]
-    head, first, *_ = csv(records).splitlines()
-    assert head.endswith(",items,item_throughput_per_s,item_time_ns,resident,resident_ns,resident_speedup,best_shape")
-    assert first.endswith(",4,2500.0,400000.0,device-resident,1500000,1.0667,batch=4")
+    assert csv(records).splitlines()[1].endswith(",4,2500.0,400000.0,device-resident,1500000,1.0667,batch=4")
 
 
 def test_what_the_mode_of_a_case_costs_is_in_the_summary() -> None:
@@ -301,12 +238,9 @@ def test_a_case_is_compared_across_cards_by_its_rate_or_else_by_its_fastest_mode
         return replace(whole, **figures)
 
     # A load has both: its fastest inference says nothing of what it serves.
-    served = across_cards(
-        [on("a", throughput_per_s=100.0, fastest_ns=1), on("b", throughput_per_s=300.0, fastest_ns=2)]
-    )
-    assert served is not None
-    assert [(row[1], row[-1]) for row in served.rows] == [("b", "3.00×"), ("a", "1.00×")]
-    ran = across_cards([on("a", fastest_ns=4_000_000), on("b", fastest_ns=2_000_000)])
-    assert ran is not None
-    assert [(row[1], row[-1]) for row in ran.rows] == [("b", "2.00×"), ("a", "1.00×")]
+    loads = [on("a", throughput_per_s=100.0, fastest_ns=1), on("b", throughput_per_s=300.0, fastest_ns=2)]
+    runs = [on("a", fastest_ns=4_000_000), on("b", fastest_ns=2_000_000)]
+    for records, ratio in ((loads, "3.00×"), (runs, "2.00×")):
+        found = [(row[1], row[-1]) for row in there(across_cards(records)).rows]
+        assert found == [("b", ratio), ("a", "1.00×")]
     assert across_cards([on("a", fastest_ns=1), on("b")]) is None
