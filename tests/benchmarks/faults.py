@@ -1,15 +1,12 @@
 """What commands do when a system call fails: each of a command's calls of a kind fails once, in the command or in its workers.
 
-    python -m tests.benchmarks.faults [--only PATTERN]... [--most N] [--nth N] [--write]
-
-A case is ``COMMAND-PROCESS-KIND``: a short command, whose ``parent`` or ``worker`` process has its n-th call fail, for every n that
+A fault is ``COMMAND-PROCESS-KIND N``: a short command, whose ``parent`` or ``worker`` process has its n-th call fail, for every n that
 a run without a fault makes. Whatever fails, there is no traceback, no hang, no orphan and no half-written file; the exit code is
-the command's own or says that it failed, and one line says what failed or is lost. ``--write`` writes reports/faults.md.
+the command's own or says that it failed, and one line says what failed or is lost.
 """
 
 from __future__ import annotations
 
-import argparse
 import errno
 import json
 import os
@@ -17,14 +14,10 @@ import re
 import shutil
 import struct
 import sys
-import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 
 from tests import forks, refdevice, virtual
@@ -61,12 +54,10 @@ ep = "DEVICE"
 model = "*.onnx"
 mode = "device-tensors"
 """
-COMMAND = f"tests.benchmarks.faults {' '.join(sys.argv[1:])}".strip()
 PROCESSES = ("parent", "worker")
 _PIDS, _TEXT = 64, 256
 _SEEN = struct.Struct(f"{len(KINDS)}qq{_PIDS}q{_TEXT}s")
 _HANGS_S = 60.0
-_starting = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -208,12 +199,11 @@ class Bench:
 
     def _forked(self) -> forks.Server:
         if self._server is None:
-            with _starting:
-                os.environ["LD_PRELOAD"] = str(self._preloaded)
-                try:
-                    self._server = forks.Server(self._clock, Path(sys.executable))
-                finally:
-                    del os.environ["LD_PRELOAD"]
+            os.environ["LD_PRELOAD"] = str(self._preloaded)
+            try:
+                self._server = forks.Server(self._clock, Path(sys.executable))
+            finally:
+                del os.environ["LD_PRELOAD"]
         return self._server
 
 
@@ -243,82 +233,3 @@ def _alive(pids: Sequence[int], patience_s: float = 3.0) -> list[int]:
     while (left := [pid for pid in pids if runs(pid)]) and time.monotonic() < until:
         time.sleep(0.02)
     return left
-
-
-# The command
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.faults")
-    parser.add_argument("--only", action="append", metavar="PATTERN", help="cases, as run-worker-*")
-    parser.add_argument("--most", type=int, metavar="N", help="try at most N calls of a case")
-    parser.add_argument("--nth", type=int, metavar="N", help="try this call alone, and print what the command prints")
-    parser.add_argument("--write", action="store_true", help="write reports/faults.md")
-    options = parser.parse_args()
-    cases = [
-        (command, process, kind)
-        for command in [*COMMANDS]
-        for process in PROCESSES
-        for kind in KINDS
-        if any(fnmatch(f"{command}-{process}-{kind}", it) for it in options.only or ["*"])
-    ]
-    tried: Counter[tuple[str, str, str]] = Counter()
-    passed: Counter[tuple[str, str, str]] = Counter()
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
-        benches = [Bench(_made(Path(folder) / str(number))) for number in range(2)]
-        faults = [
-            it for case in cases for it in benches[0].faults(*case, options.most) if options.nth in (None, it.nth)
-        ]
-
-        def part(number: int) -> None:
-            for fault in faults[number::2]:
-                outcome, case = benches[number].tried(fault), (fault.command, fault.process, fault.kind)
-                tried[case] += 1
-                passed[case] += not outcome.problems
-                if outcome.problems or options.nth:
-                    print(
-                        f"{fault}: {outcome.failed}: {'; '.join(outcome.problems)}\n  {outcome.code} {outcome.err}",
-                        flush=True,
-                    )
-
-        [*pool.map(part, range(2))]
-        for bench in benches:
-            bench.close()
-    text = _table(tried, passed)
-    print(text)
-    if options.write:
-        (ROOT / "reports" / "faults.md").write_text(text, encoding="utf-8")
-    return int(tried != passed)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
-
-
-def _table(tried: Counter[tuple[str, str, str]], passed: Counter[tuple[str, str, str]]) -> str:
-    def cell(command: str, process: str, kind: str) -> str:
-        case = (command, process, kind)
-        return f"{passed[case]} of {tried[case]}" if tried[case] else ""
-
-    rows = [
-        f"| `{command}` | {process} | {' | '.join(cells)} |"
-        for command in COMMANDS
-        for process in PROCESSES
-        if any(cells := [cell(command, process, kind) for kind in KINDS])
-    ]
-    total, good = sum(tried.values()), sum(passed.values())
-    return f"""# Faults
-
-A system call of a short command fails, in the command (parent) or in its workers; a cell has how many faults were tried and
-passed: no traceback, no hang, no orphan, no half-written file, an exit code that is the command's own, 1 or 2, and
-one line that says what failed or is lost. {good} of {total} passed. Made by `python -m {COMMAND}`.
-
-| command | process | {" | ".join(KINDS)} |
-|---|---|{"---|" * len(KINDS)}
-{chr(10).join(rows)}
-"""
-
-
-if __name__ == "__main__":
-    sys.exit(main())

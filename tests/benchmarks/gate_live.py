@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -93,10 +93,9 @@ class Passes:
 
     def _gate(self, name: str, kind: Kind, options: list[object]) -> tuple[Line, Path]:
         out = self._folder / "out" / f"{self._number}-{name}-{kind.candidate}"
-        command = [sys.executable, "-m", "ortbench", "gate", *map(str, options), "--max-regression", str(kind.limit),
-                   "--out", str(out), "--json", "-"]  # fmt: skip
+        command = [sys.executable, "-m", "ortbench", "gate", *map(str, options), "--max-regression", str(kind.limit)]
         start = time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run([*command, "--out", str(out), "--json", "-"], capture_output=True, text=True)
         seconds = time.perf_counter() - start
         if done.returncode not in WORDS:
             raise SystemExit(f"{command}: exit {done.returncode}: {done.stderr}")
@@ -154,24 +153,14 @@ def line(gate: str, kind: Kind, verdict: str, seconds: float, **figures: Any) ->
 
 
 def measure(noise: str, passes: int) -> None:
-    """Carry passes out and write their verdicts."""
-
-    def begin(folder: Path) -> Iterator[Line]:
-        work = Passes(folder)
-        return (found for _ in range(passes) for found in work.run())
-
-    write_verdicts("live", noise, begin)
-
-
-def write_verdicts(what: str, noise: str, begin: Callable[[Path], Iterator[Line]]) -> None:
-    """Write what `begin` finds in a folder of its own, a verdict a line as they come; what it does at once is done before the load."""
+    """Carry passes out and write their verdicts, a line each as they come."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        file = stack.enter_context((FOLDER / f"{what}-{noise}.jsonl").open("w"))
-        verdicts = begin(folder)
+        file = stack.enter_context((FOLDER / f"live-{noise}.jsonl").open("w"))
+        work = Passes(folder)
         if noise == "loaded":
             stack.enter_context(Load(seed=1))
-        for found in verdicts:
+        for found in (found for _ in range(passes) for found in work.run()):
             file.write(json.dumps(found) + "\n")
             file.flush()
             print(noise, found, file=sys.stderr)

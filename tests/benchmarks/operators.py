@@ -56,11 +56,8 @@ def write(case: Any, folder: Path) -> None:
         ("input", "output"), case.data_sets[0], (case.model.graph.input, case.model.graph.output), strict=True
     ):
         for number, (value, info) in enumerate(zip(values, infos, strict=True)):
-            made = (
-                value
-                if isinstance(value, onnx.TensorProto)
-                else _WRITERS[info.type.WhichOneof("value")](value, info.name)
-            )
+            is_tensor = isinstance(value, onnx.TensorProto)
+            made = value if is_tensor else _WRITERS[info.type.WhichOneof("value")](value, info.name)
             (folder / f"{kind}_{number}.pb").write_bytes(made.SerializeToString())
 
 
@@ -74,11 +71,8 @@ def judged(code: int, errors: str, result: dict[str, Any] | None) -> tuple[str, 
     if result is None:
         return ("differs" if "not the expected ones" in last else "refused"), last
     cases = {case["mode"]: case for case in result["cases"]}
-    wrong = [
-        mode
-        for mode, case in cases.items()
-        if case["status"] == "ok" and case["checks"]["outputs"]["verdict"] != "passed"
-    ]
+    right = _right_modes(result)
+    wrong = [mode for mode, case in cases.items() if case["status"] == "ok" and mode not in right]
     failed = [mode for mode, case in cases.items() if case["status"] == "failed"]
     if {case["status"] for case in cases.values()} == {"unsupported"}:
         return "unsupported", result["cases"][0]["reason"]
@@ -88,6 +82,10 @@ def judged(code: int, errors: str, result: dict[str, Any] | None) -> tuple[str, 
         texts = [warning["message"] for warning in result["warnings"]]
         return "differs", f"{', '.join(wrong)}: {'; '.join(texts)}"
     return "right", "; ".join(dict.fromkeys(case["reason"] for case in cases.values() if case["status"] != "ok"))
+
+
+def _right_modes(result: dict[str, Any]) -> list[str]:
+    return [it["mode"] for it in result["cases"] if it["checks"].get("outputs") == {"verdict": "passed"}]
 
 
 def kind_of(reason: str) -> str:
@@ -105,32 +103,15 @@ def carried_out(python: Path, options: Sequence[str], cases: Iterable[Any], time
         for case in cases:
             folder = scratch / case.name
             write(case, folder)
-            line = [
-                "run",
-                "model.onnx",
-                "--input",
-                ".",
-                "--expect",
-                ".",
-                "--rtol",
-                str(case.rtol),
-                "--atol",
-                str(case.atol),
-                "--json",
-                "out.json",
-            ]
+            tolerances = ["--rtol", str(case.rtol), "--atol", str(case.atol)]
+            line = ["run", "model.onnx", "--input", ".", "--expect", ".", *tolerances, "--json", "out.json"]
+            line += ["--iterations", "2", "--warmup", "1", "--quiet", *options]
             try:
-                code, _, errors = server(library, python).run(
-                    [*line, "--iterations", "2", "--warmup", "1", "--quiet", *options], folder, environment, timeout_s
-                )
+                code, _, errors = server(library, python).run(line, folder, environment, timeout_s)
                 stored = folder / "out.json"
                 result = json.loads(stored.read_text()) if stored.exists() else None
                 what, why = judged(code, errors.decode(), result)
-                modes = (
-                    [it["mode"] for it in result["cases"] if it["checks"].get("outputs") == {"verdict": "passed"}]
-                    if result
-                    else []
-                )
+                modes = _right_modes(result) if result else []
                 nodes = (result["placement"] or {}).get("nodes") if result else None
                 found[case.name] = Outcome(what, why.replace(str(folder), "."), modes, nodes)
             except TimeoutError:
@@ -148,9 +129,8 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=120, help="seconds for a case")
     parser.add_argument("--json", type=Path, help="write what came of each case here")
     asked, options = parser.parse_known_args(given)
-    cases = [
-        case for case in load_node_model_tests() if "_expanded" not in case.name
-    ]  # a function's body is no operator
+    # The body of a function is no operator.
+    cases = [case for case in load_node_model_tests() if "_expanded" not in case.name]
     if asked.sample:
         cases = sorted(random.Random(SEED).sample(cases, asked.sample), key=lambda case: case.name)
     found = carried_out(asked.python.absolute(), options, cases, asked.timeout)

@@ -36,23 +36,10 @@ PRECISION = "0.001%"  # never reached, so that every run measures as long as it 
 
 def timed(line: Sequence[object], out: Path) -> tuple[float, Result]:
     """How long a command takes, in s, and its result."""
-    full = [
-        sys.executable,
-        "-m",
-        "ortbench",
-        "run",
-        *line,
-        "--out",
-        out,
-        "--duration",
-        DURATION_S,
-        "--precision",
-        PRECISION,
-    ]
+    amount = ("--out", out, "--duration", DURATION_S, "--precision", PRECISION)
+    full = map(str, [sys.executable, "-m", "ortbench", "run", *line, *amount])
     start = time.perf_counter()
-    done = subprocess.run(
-        [*map(str, full)], cwd=out, capture_output=True, text=True, check=False
-    )  # the installed ortbench
+    done = subprocess.run([*full], cwd=out, capture_output=True, text=True)  # the installed ortbench
     took = time.perf_counter() - start
     if done.returncode:
         print(done.stderr.strip(), flush=True)
@@ -60,12 +47,7 @@ def timed(line: Sequence[object], out: Path) -> tuple[float, Result]:
 
 
 def budget_s(result: Result, inference_s: float | None) -> float:
-    """What the command may take.
-
-    Args:
-        result: of the command.
-        inference_s: what an inference takes in every mode; None for the median of each.
-    """
+    """What the command may take; `inference_s`: what an inference takes in every mode, None for the median of each."""
     modes = [case for case in result.cases if case.status == OK]
     inferences = (inference_s if inference_s is not None else (case.median(LATENCY) or 0) / 1e9 for case in modes)
     return 1.25 * len(modes) * DURATION_S + 2 + 12 * sum(inferences)

@@ -19,18 +19,10 @@ from ortbench.features.load.analysis.blocks import ClosedLoopBlock
 from ortbench.features.load.analysis.samples import LoadSamples, write_samples
 from ortbench.features.load.measure.client_pool import LockWatch
 from ortbench.features.load.model import KIND
-from ortbench.model.protocol import pack, unpack
 from tests.expect import refusal, there
 from tests.queues import MS, served, steady
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
-
-
-def test_numbers_come_back_as_they_were_packed() -> None:
-    numbers = [0, -1, 2**62, 7]
-    assert unpack(pack(numbers)).tolist() == numbers
-    assert unpack(pack([])).tolist() == []
-    assert unpack(pack(np.array([3], np.int64))).dtype == np.int64
 
 
 @LINUX

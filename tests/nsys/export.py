@@ -11,7 +11,7 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
-PUSH_POP, START_END, DOMAIN_CREATE = 59, 60, 75
+PUSH_POP, DOMAIN_CREATE = 59, 75
 
 _TABLES = {
     "StringIds": "id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL",
@@ -43,104 +43,39 @@ class Export:
     def __init__(self) -> None:
         self._rows: dict[str, list[dict[str, object]]] = {name: [] for name in _ALWAYS}
         self._strings: dict[str, int] = {}
-        self._domains: dict[tuple[str, int], int] = {}
+        self._domains: dict[str, int] = {}
         self._correlation = count(1)
 
-    def push_pop(
-        self,
-        domain: str,
-        name: str,
-        start: int,
-        end: int,
-        *,
-        process: int = 1,
-        thread: int = 7,
-        value: int | None = None,
-    ) -> None:
-        """A range that was pushed and popped; `value` is its payload."""
-        self._range(PUSH_POP, domain, name, start, end, process, thread, value)
+    def push_pop(self, domain: str, name: str, start: int, end: int) -> None:
+        """A range that was pushed and popped."""
+        by = {"globalTid": _global(1, 7)}
+        if domain not in self._domains:
+            number = self._domains[domain] = len(self._domains) + 1
+            self._add("NVTX_EVENTS", start=0, eventType=DOMAIN_CREATE, text=domain, domainId=number, **by)
+        of = {"textId": self._string(name), "domainId": self._domains[domain], **by}
+        self._add("NVTX_EVENTS", start=start, end=end, eventType=PUSH_POP, **of)
 
-    def start_end(self, domain: str, name: str, start: int, end: int, *, process: int = 1, thread: int = 7) -> None:
-        """A process range."""
-        self._range(START_END, domain, name, start, end, process, thread, None)
-
-    def _range(
-        self, kind: int, domain: str, name: str, start: int, end: int, process: int, thread: int, value: int | None
-    ) -> None:
-        tid = _global(process, thread)
-        if (domain, process) not in self._domains:
-            self._domains[domain, process] = len([1 for _, it in self._domains if it == process]) + 1
-            self._add(
-                "NVTX_EVENTS",
-                start=0,
-                eventType=DOMAIN_CREATE,
-                text=domain,
-                globalTid=tid,
-                domainId=self._domains[domain, process],
-            )
-        self._add(
-            "NVTX_EVENTS",
-            start=start,
-            end=end,
-            eventType=kind,
-            globalTid=tid,
-            textId=self._string(name),
-            domainId=self._domains[domain, process],
-            int64Value=value,
-        )
-
-    def copy(
-        self,
-        launched: int,
-        start: int,
-        end: int,
-        size: int,
-        kind: str,
-        source: str,
-        target: str,
-        *,
-        process: int = 1,
-        thread: int = 7,
-    ) -> None:
+    def copy(self, launched: int, start: int, end: int, size: int, kind: str, source: str, target: str) -> None:
         """A copy on the GPU, launched by a call at `launched`."""
         kinds = {label: number for number, label in _COPY_KINDS.items()}
         memories = {label: number for number, label in _MEMORY_KINDS.items()}
-        self._add(
-            "CUPTI_ACTIVITY_KIND_MEMCPY",
-            **self._work(launched, start, end, process, thread, "cudaMemcpyAsync"),
-            bytes=size,
-            copyKind=kinds[kind],
-            srcKind=memories[source],
-            dstKind=memories[target],
-        )
+        work = self._work(launched, start, end, "cudaMemcpyAsync")
+        places = {"srcKind": memories[source], "dstKind": memories[target]}
+        self._add("CUPTI_ACTIVITY_KIND_MEMCPY", **work, bytes=size, copyKind=kinds[kind], **places)
 
-    def kernel(self, launched: int, start: int, end: int, *, process: int = 1, thread: int = 7) -> None:
+    def kernel(self, launched: int, start: int, end: int, process: int = 1) -> None:
         """A kernel, launched by a call at `launched`."""
         name = self._string("kernel")
-        work = self._work(launched, start, end, process, thread, "cudaLaunchKernel")
+        work = self._work(launched, start, end, "cudaLaunchKernel", process)
         self._add("CUPTI_ACTIVITY_KIND_KERNEL", **work, demangledName=name, shortName=name)
 
-    def _work(self, launched: int, start: int, end: int, process: int, thread: int, call: str) -> dict[str, object]:
-        correlation = next(self._correlation)
-        self._add(
-            "CUPTI_ACTIVITY_KIND_RUNTIME",
-            start=launched,
-            end=launched + 1,
-            eventClass=0,
-            globalTid=_global(process, thread),
-            correlationId=correlation,
-            nameId=self._string(call),
-            returnValue=0,
-        )
-        return {
-            "start": start,
-            "end": end,
-            "deviceId": 0,
-            "contextId": 1,
-            "streamId": 7,
-            "correlationId": correlation,
-            "globalPid": _global(process, 0),
-        }
+    def _work(self, launched: int, start: int, end: int, call: str, process: int = 1) -> dict[str, object]:
+        number = next(self._correlation)
+        by = {"eventClass": 0, "globalTid": _global(process, 7), "correlationId": number}
+        what = {"nameId": self._string(call), "returnValue": 0}
+        self._add("CUPTI_ACTIVITY_KIND_RUNTIME", start=launched, end=launched + 1, **by, **what)
+        where = {"deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": _global(process, 0)}
+        return {"start": start, "end": end, "correlationId": number, **where}
 
     def _string(self, text: str) -> int:
         return self._strings.setdefault(text, len(self._strings) + 1)
