@@ -6,9 +6,7 @@ import pytest
 
 from ortbench.analysis.comparison import rows
 from ortbench.analysis.copies import add_shares
-from ortbench.core.stats import Value
-from ortbench.facts.run import copy_share
-from ortbench.features.gate.gates import own_ratio_tests, regression_tests
+from ortbench.features.gate.gates import regression_tests
 from ortbench.features.gate.plan import Limits
 from ortbench.features.page.report.page import build_page
 from ortbench.model.metric_names import MetricName, parse_metric
@@ -32,7 +30,7 @@ from ortbench.report.run import mode_table, splits
 from ortbench.worker import first_run, providers, session
 from ortbench.worker.modes import make_mode
 from tests.conftest import MODELS
-from tests.results import MS, copying, measured, result_of, steady
+from tests.results import MS, measured, result_of, steady
 
 TINY = str(MODELS / "tiny.onnx")
 
@@ -80,18 +78,6 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
     assert [row[0] for row in mode_table(result).rows] == ["device-tensors", "made-up"]
     assert len(splits(result)[1]) == 3
     assert {row.key.mode for row in rows([result, result])} == {"device-tensors", "made-up"}
-
-
-def test_a_made_up_mode_of_cpu_tensors_has_its_copies_derived(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MODES, CPU, Mode(CPU, without_copies="made-up"))
-    monkeypatch.setitem(MODES, "made-up", Mode("made-up"))
-    assert Limits(max_copy_share=0.5).needed_modes() == {CPU, "made-up"}
-    (ratio_test,) = own_ratio_tests(Limits(max_copy_share=0.5))
-    assert ratio_test.over.mode == "made-up"
-    cpu, rest = measured(CPU, latency=steady([4 * MS] * 20)), measured("made-up", latency=steady([MS] * 20))
-    copying(cpu, 3 * MS, MS)
-    rest.speedup = Value(4.0, (4.0, 4.0))
-    assert copy_share(result_of(cpu, rest)) == 0.75
 
 
 def test_a_mode_that_a_stored_result_has_and_nobody_knows_has_nothing_special(undrawn: None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,6 +158,13 @@ def test_which_ep_is_faster_of_several_models_and_not_of_one_run() -> None:
     turns[1].setup["run_id"] = turns[0].setup["run_id"]
     assert ep_facts(one_ep) == ep_facts(turns) == ep_facts(configurations(STEADY, FAST)) == []
     assert len(ep_facts([*turns, *several])) == 2  # "best" is said of one model alone
+    others = [
+        replace(it, model={**it.model, "path": "n.onnx", "sha256": "n" * 64}) for it in configurations(SAME, STEADY)
+    ]
+    for it in others:
+        it.setup["run_id"] = "another run"
+    of_models = best_of_models([*configurations(STEADY, FAST), *others], ["one", "two", "three", "four"])
+    assert [(it.verdict, it.values["configuration"]) for it in of_models] == [("better", "two"), ("same", "three")]
 
 
 @pytest.mark.parametrize(("slow", "told", "cell"), [(40_000, "faster", "each ≥10×"), (1100, "cannot tell", "–")])
@@ -168,13 +176,3 @@ def test_the_table_calls_faster_what_the_fact_does(slow: int, told: str, cell: s
     assert (word(latency, 0.02), latency.low, ratio_cells(found[0], latency, 0.02)[1:]) == (told, None, [cell, told])
     lacking = [(it.values["configurations"], it.values["blocks"]) for it in lacking_facts(results, NAMES, found[:1])]
     assert lacking == ([] if told == "faster" else [(["default"], 3), (["one"], 4)])
-
-
-def test_the_best_of_each_of_several_models() -> None:
-    results, more = configurations(STEADY, FAST), configurations(SAME, STEADY, run_id="another run")
-    for result in more:
-        result.model |= {"path": "n.onnx", "sha256": "n" * 64}
-    found = best_of_models([*results, *more], ["one", "two", "three", "four"])
-    assert [(it.verdict, it.values["configuration"]) for it in found] == [("better", "two"), ("same", "three")]
-    eps = [*on_eps(STEADY, FAST), *on_eps(FAST, STEADY, path="n.onnx")]  # which `ep_facts` tells
-    assert best_of_models([results[0], more[0]], NAMES) == best_of_models(eps, [*NAMES, "three"]) == []

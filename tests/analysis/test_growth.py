@@ -22,20 +22,6 @@ def leak(size: float, start: float = 0) -> Series:
     return lambda _: lambda at: start * min(1, at / 4000) + size * at
 
 
-def of_new_shapes(count: int, size: float) -> Series:
-    def made(chance: random.Random) -> Held:
-        seen, done = set[int](), [0]
-
-        def held(at: int) -> float:
-            seen.update(chance.randrange(count) for _ in range(done[0], at))
-            done[0] = at
-            return size * len(seen)
-
-        return held
-
-    return made
-
-
 def stairs(count: int, size: float, begin: float, end: float) -> Series:
     """An arena that grows at some inferences between two shares of all."""
 
@@ -73,8 +59,6 @@ def walk(chance: random.Random, value: float) -> float:
         (leak(16_000), walk, GROWS, 16e6),
         (leak(64, 5e6), pages, GROWS, 64e3),
         (leak(0, 5e6), trimming, STEADY, None),
-        (of_new_shapes(1000, 16e3), pages, STEADY, None),
-        (of_new_shapes(30_000, 1e3), pages, UNCLEAR, None),  # not all of them were seen
         (stairs(8, 2e6, 0, 0.5), pages, STEADY, None),
         (stairs(1, 4e6, 0.72, 0.97), pages, UNCLEAR, None),
         (stairs(1, 4e6, 0.02, 0.6), pages, STEADY, None),

@@ -92,32 +92,27 @@ def test_from_where_on_it_is_host_bound() -> None:
     assert fact(bound(resident(LATE, blocks=5), sure), "host-bound").mode == "device-tensors"
 
 
-@pytest.mark.parametrize(
-    ("cores", "nodes", "kind", "told"),
-    [
-        (1.13, {EP: 3}, "GPU", False),
-        (1.92, {EP: 3}, "GPU", True),
-        (1.92, {EP: 3, "CPUExecutionProvider": 1}, "GPU", False),
-        (1.92, {EP: 3}, "CPU", False),
-    ],
-)
-def test_a_gpu_that_the_cpu_computes_for_is_none(cores: float, nodes: dict[str, int], kind: str, told: bool) -> None:
-    one = hosted(case("device-resident", latency=1000), 10, 10_000, round(cores * 10_000))
-    made = bound(one, device={"type": kind, "name": "GPU", "index": 0})
-    made.placement["nodes"] = nodes
-    assert (("software-gpu", "likely", "device-resident") in keys(made)) is told
+def test_a_gpu_that_the_cpu_computes_for_is_none() -> None:
+    alone, mixed = {EP: 3}, {EP: 3, "CPUExecutionProvider": 1}
+    for cores, nodes, kind, told in (
+        (1.13, alone, "GPU", False),
+        (1.92, alone, "GPU", True),
+        (1.92, mixed, "GPU", False),
+        (1.92, alone, "CPU", False),
+    ):
+        one = hosted(case("device-resident", latency=1000), 10, 10_000, round(cores * 10_000))
+        made = bound(one, device={"type": kind, "name": "GPU", "index": 0})
+        made.placement["nodes"] = nodes
+        assert (("software-gpu", "likely", "device-resident") in keys(made)) is told
 
 
-@pytest.mark.parametrize(
-    ("libraries", "renderer"),
-    [
+def test_a_software_renderer_is_known_by_its_library() -> None:
+    for libraries, renderer in (
         ("libvk_swiftshader.so", "SwiftShader"), ("libvulkan_lvp.so", "lavapipe"), ("swrast_dri.so", "llvmpipe"), ("libc.so.6", None),
         ("libvulkan_lvp.so libvulkan_radeon.so", None), ("libvulkan_lvp.so libGLX_nvidia.so.0", None), ("libvulkan_lvp.so libcuda.so.1", None),
         ("libvk_swiftshader.so libvulkan_lvp.so", None),
-    ],
-)  # fmt: skip
-def test_a_software_renderer_is_known_by_its_library(libraries: str, renderer: str | None) -> None:
-    assert software_renderer(["libvulkan.so.1.3.239", *libraries.split()]) == renderer
+    ):  # fmt: skip
+        assert software_renderer(["libvulkan.so.1.3.239", *libraries.split()]) == renderer
 
 
 def test_a_software_gpu_is_called_so() -> None:

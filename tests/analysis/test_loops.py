@@ -53,6 +53,8 @@ def test_whole_loops_are_compared_and_give_steps_a_second() -> None:
     cpu, resident = case_of(CPU, [[30_000] * 4] * 9, begins=0), case_of(RESIDENT, [[10_000] * 4] * 9, begins=0)
     derived(cpu, resident)
     assert (there(resident.speedup).value, resident.value("step_throughput")) == (3.0, 100_000)
+    loops = loop_result(loop=loop_of(first={"sequence": 5})), loop_result(), result_of()
+    assert [is_first_apart(it) for it in loops] == [True, False, False]  # whose first step has a shape of its own
 
 
 # Growth
@@ -83,15 +85,6 @@ def test_noise_is_no_slope_in_nineteen_of_twenty() -> None:
     draw = Random(0)
     grown = [100_000 + 1_000 * step + round(draw.gauss(0, 1_000)) for step in range(16)]
     assert slope_ns(grown, first=False) == pytest.approx(1_000, rel=0.2)
-
-
-def test_a_first_step_of_a_shape_of_its_own_is_apart() -> None:
-    for result, is_apart in (
-        (loop_result(loop=loop_of(first={"sequence": 5})), True),
-        (loop_result(), False),
-        (result_of(), False),
-    ):
-        assert is_first_apart(result) is is_apart
 
 
 # Jumps

@@ -171,17 +171,3 @@ def test_where_time_is_short_every_setting_has_been_tried_before_noise_leads_on(
     last = Search({"threads": ["t1"], "level": ["basic"]})
     last.tell([tried(FIRST, 1), tried(T1, 0.95, (0.5, 1.1)), tried(BASIC, 1.0, (0.5, 1.1))])
     assert last.incumbent == T1
-
-
-@pytest.mark.parametrize(("low", "is_measured"), [(0.39, True), (0.8, False)])
-def test_what_may_take_less_cpu_time_than_what_seems_to_take_least_is_measured_too(
-    low: float, is_measured: bool
-) -> None:
-    def cpu(low: float, high: float) -> Ratio:
-        return Ratio(ratio=(low + high) / 2, low=low, high=high, rounds=20)
-
-    search = Search({"a": ["1"], "b": ["1"], "c": ["1"], "d": ["1"], "spin": ["no"], "threads": ["t1"]})
-    quick = [tried(((name, "1"),), 0.99, (0.9, 1.1), cpu(0.99, 1.01)) for name in "abcd"]
-    slow = [tried((("spin", "no"),), 1.5, (1.4, 1.6), cpu(0.5, 0.6)), tried(T1, 1.5, (1.4, 1.6), cpu(low, 0.97))]
-    search.tell([tried(FIRST, 1.0), *quick, *slow])
-    assert (T1 in search.finalists()) is is_measured

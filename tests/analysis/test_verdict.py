@@ -19,7 +19,7 @@ from ortbench.features.gate.gates import verdict_on
 from ortbench.features.sweep.analysis import has_a_cost, new_switching
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Result
-from tests.results import MS, closed, decoding, load_result, measured, published, steady
+from tests.results import MS, decoding, measured, published, steady
 
 # Intervals with what they say at the margin of 2 %, and whether what lies there is at most 2 % more.
 INTERVALS: list[tuple[tuple[float, float], Verdict, bool | None]] = [
@@ -92,9 +92,3 @@ def test_every_kind_says_what_the_function_says(
         wanted = {"none-faster"}  # it is open whether it is slower
     assert found
     assert found <= wanted
-
-
-def test_a_peak_is_claimed_where_the_interval_says_so() -> None:
-    for rate, verdict in ((200, "more"), (101, "open"), (50, "none-more")):
-        made = load_result(closed(CPU, 1, 100, 10.0), closed(DEVICE, 1, rate, 5.0))
-        assert [it.verdict for it in facts_of(made) if it.code == "peak"] == [verdict]

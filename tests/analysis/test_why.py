@@ -107,17 +107,8 @@ def test_the_same_nodes_are_named_where_few_make_the_difference() -> None:
     )
     assert slower.ci95 is not None
     assert slower.ci95[0] > 0
-
-
-def test_a_node_that_was_rewritten_is_called_by_the_models_nodes() -> None:
-    for of, name in (
-        ([], "t1_nchwc"),
-        (["scale"], "scale"),
-        (["conv", "relu"], "conv + relu"),
-        (["conv", "norm", "relu", "clip"], "conv + … + clip"),
-    ):
+    for of, name in (([], "t1_nchwc"), (["a"], "a"), (["a", "b"], "a + b"), (["a", "b", "c", "d"], "a + … + d")):
         assert name_node(node("Conv", "t1_nchwc", US, of=of)) == name
-    assert name_node(node("Conv", "conv", US, of=["conv", "norm", "relu", "clip"])) == "conv"
 
 
 def test_what_nodes_take_and_what_is_outside_add_up_where_rounds_are_held_up() -> None:

@@ -34,22 +34,14 @@ def build(directory: Path) -> Path:
 
 
 class Clock:
-    """A clock for commands and their workers, which begins anew.
-
-    Args:
-        path: of its file.
-    """
+    """A clock for commands and their workers, in a file, which begins anew."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.restart()
 
     def restart(self, pauses: Mapping[int, int] | None = None) -> None:
-        """Begin anew.
-
-        Args:
-            pauses: how long the host is held up, ns, before its nth reading of the clock (from 1): a busy machine, as data.
-        """
+        """Begin anew; `pauses`: how long the host is held up, ns, before its nth reading of the clock (from 1)."""
         script = b"".join(struct.pack("<2q", *pause) for pause in sorted((pauses or {}).items()))
         self.path.write_bytes(_HEAD.pack(START_NS, 0, 0, len(script) // 16) + script)
 
@@ -72,11 +64,7 @@ _works = False
 
 
 def take_place(library: Path) -> None:
-    """Put the clock in the place of Python's, for all that is loaded from now on.
-
-    Args:
-        library: of `build`.
-    """
+    """Put the clock in the place of Python's, for all that is loaded from now on."""
     global _library
     _library = ctypes.PyDLL(str(library))
     for name in ("clock_read", "clock_now", "clock_cpu"):
@@ -99,12 +87,9 @@ def take_place(library: Path) -> None:
             sched_yield()
 
     def used(who: int) -> Any:
-        cpu_ns = _library.clock_cpu()
-        return (
-            usage(who)
-            if cpu_ns < 0
-            else SimpleNamespace(ru_utime=cpu_ns / 1e9, ru_stime=0.0, ru_minflt=0, ru_majflt=0, ru_nivcsw=0)
-        )
+        if (cpu_ns := _library.clock_cpu()) < 0:
+            return usage(who)
+        return SimpleNamespace(ru_utime=cpu_ns / 1e9, ru_stime=0.0, ru_minflt=0, ru_majflt=0, ru_nivcsw=0)
 
     time.perf_counter_ns = time.monotonic_ns = _library.clock_read
     time.sleep, os.sched_yield = slept, yielded  # type: ignore[assignment]
@@ -112,11 +97,7 @@ def take_place(library: Path) -> None:
 
 
 def attach(works: bool) -> None:
-    """Go by the clock that the environment names, if it names one.
-
-    Args:
-        works: whether what this process calls takes time.
-    """
+    """Go by the clock that the environment names, if it names one; `works`: whether what this process calls takes time."""
     global _works
     path = os.environ.get(VARIABLE)
     _works = works and path is not None
