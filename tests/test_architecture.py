@@ -179,6 +179,7 @@ print(found, file=sys.stderr)"""
     [
         ("sys.argv[1:] = ['--help']\nfrom ortbench.__main__ import main\ntry: main()\nexcept SystemExit: pass",
          "typer dataclasses ortbench.plan ortbench.model"),
+        ("import ortbench", "typing dataclasses inspect numpy pandas importlib.util ortbench.plan.plan ortbench.api"),
         ("import ortbench.measure.process", "dataclasses inspect typer ortbench.plan.plan ortbench.cli"),
         # What figures need is loaded while the model is: until the worker has its request nothing of it can begin.
         ("import ortbench.cli.program, ortbench.jobs.run, ortbench.measure.driver",
@@ -187,7 +188,7 @@ print(found, file=sys.stderr)"""
          "msgspec ortbench.model.schema ortbench.model.protocol ortbench.model.result ortbench.worker.inspection ortbench.worker.nodes "
          "onnx pandas"),
     ],
-    ids=["help", "process", "run", "worker"],
+    ids=["help", "api", "process", "run", "worker"],
 )  # fmt: skip
 def test_modules_load_only_what_most_runs_need(statements: str, heavy: str) -> None:
     assert loaded_after(statements, {*heavy.split()}) == "[]"

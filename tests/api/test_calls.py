@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -154,19 +153,16 @@ def with_what_is_to_be_written() -> None:
 def of_a_sweep() -> None:
     """Of shapes, and of inputs in memory."""
     model = (MODELS / "transformer_ids.onnx").read_bytes()
-    swept = ortbench.sweep(model, dim={"batch": [1, 2], "sequence": 4}, **ONCE)
-    assert [it.name for it in swept.shapes] == ["batch=1", "batch=2"]
-    assert swept.model["path"] == "model.onnx"
-    assert "--dim batch=1,2 --dim sequence=4" in " ".join(swept.command)
-    assert list(swept.frame()["mode"]) == ["cpu-tensors", "cpu-tensors"]
-    assert "<svg" in swept._repr_html_()
+    result = ortbench.sweep(model, dim={"batch": [1, 2], "sequence": 4}, **ONCE)
+    assert [it.name for it in result.shapes] == ["batch=1", "batch=2"]
+    assert "--dim batch=1,2 --dim sequence=4" in " ".join(result.command)
+    assert [*Path.cwd().iterdir()] == []
     names = ("input_ids", "token_type_ids", "attention_mask")
     sets = [{name: np.ones((1, length), np.int64) for name in names} for length in (4, 8)]
     real = ortbench.sweep(model, data=sets, out="out", **ONCE)
     assert [it.data for it in real.shapes] == ["data-1", "data-2"]
     assert "--data data-1.npz --data data-2.npz" in " ".join(real.command)
     assert real.folder is not None
-    assert [path.name for path in Path.cwd().iterdir()] == ["out"]  # the first one wrote nothing
     assert ortbench.read(real.folder).shapes == real.shapes
 
 
@@ -214,33 +210,18 @@ def that_are_interrupted() -> None:
 def of_a_load() -> None:
     """Of a model and inputs in memory."""
     told: list[ortbench.Progress] = []
-    inputs = {"x": np.ones(16, np.float32)}
-    asked: dict[str, Any] = {"ep": "cpu", "modes": "cpu-tensors", "warmup": 1}
-    more: dict[str, Any] = {"input": inputs, "progress": told.append, "out": ".", "duration": 0.1}
-    result = ortbench.load(onnx.load(TINY), concurrency=[1, 2], rate=100, **more, **asked)
-    assert [case.status for case in load_cases(result)] == ["ok"] * 3
-    assert result.frame()[["concurrency", "rate"]].fillna(0).to_numpy().tolist() == [[0, 0], [1, 0], [2, 0], [0, 100]]
+    given: dict[str, Any] = {"input": {"x": np.ones(16, np.float32)}, "progress": told.append, "out": "."}
+    short: dict[str, Any] = {"ep": "cpu", "modes": "cpu-tensors", "duration": 0.1, "warmup": 1}
+    result = ortbench.load(onnx.load(TINY), concurrency=[1, 2], rate=100, **given, **short)
     runs = result.samples()
-    counted = runs.groupby("concurrency").size()
-    assert [counted[count] for count in (1, 2)] == [there(case.stats("latency")).n for case in load_cases(result)[:2]]
-    assert runs["due_ns"].count() == there(load_cases(result)[2].stats("latency")).n
-    assert "<svg" in result._repr_html_()
-    assert result.plot().axes
+    counted = [*runs.groupby("concurrency").size(), runs["due_ns"].count()]
+    assert counted == [there(case.stats("latency")).n for case in load_cases(result)]
     assert told[0].stage.startswith(f"loading {onnx.load(TINY).graph.name}.onnx")
     assert result.folder is not None
     assert ortbench.read(result.folder).samples().equals(runs)
     (result.folder / "load-samples.npz").unlink()
     with pytest.raises(ortbench.BadInput, match=r"they are in load-samples.npz, beside the result file"):
         ortbench.read(result.folder).samples()
-    live: dict[str, Any] = {
-        "baseline_set": {"intra_op_threads": 1},
-        "load": True,
-        "concurrency": 2,
-        "max_regression": 9,
-    }
-    verdict = ortbench.gate(model=TINY, duration=0.2, **live, **asked)
-    assert verdict.word in ("passed", "cannot tell")
-    assert [check.name for check in verdict.checks] == ["cpu-tensors throughput concurrency=2"]
 
 
 CALLS = [
@@ -260,21 +241,3 @@ def test_calls(call: Callable[[], None], library: Path, tmp_path: Path) -> None:
     """A fork makes the calls, and prints nothing."""
     ran = command(library, cwd=tmp_path, ORTBENCH_TESTS_MAIN=f"{__name__}:{call.__name__}")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
-
-
-@pytest.mark.process
-def test_importing_it_loads_nothing() -> None:
-    heavy = {
-        "typing",
-        "dataclasses",
-        "inspect",
-        "numpy",
-        "pandas",
-        "ortbench.plan.plan",
-        "ortbench.api",
-        "importlib.util",
-    }
-    code = f"import sys\nbefore = set(sys.modules)\nimport ortbench\nprint(sorted({heavy} & set(sys.modules) - before))"
-    env = {"PYTHONPATH": str(Path(ortbench.__path__[0]).parent)}
-    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env=env)
-    assert (done.stdout, done.stderr) == ("[]\n", "")

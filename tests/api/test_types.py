@@ -16,31 +16,25 @@ from pathlib import Path
 import numpy as np
 import ortbench
 
-
 def tell(now: ortbench.Progress) -> None:
     print(now.stage, now.left_s)
 
-
-def measure(model: bytes) -> float | None:
+try:
     result: ortbench.Result = ortbench.run(
-        model, ep="cuda", modes=["cpu-tensors"], duration=2, dim={"batch": 8}, shape={"x": (1, 3)}, input={"x": np.ones(3)},
+        b"", ep="cuda", modes=["cpu-tensors"], duration=2, dim={"batch": 8}, shape={"x": (1, 3)}, input={"x": np.ones(3)},
         out=Path("here"), progress=tell, ep_option={"device_id": 1},
     )
-    verdict: ortbench.Verdict = ortbench.gate(result, baseline=result, max_regression="5%")
-    compared: ortbench.Comparison = ortbench.compare([result, Path("other")], equivalence_margin=0.02)
-    peak = ortbench.bandwidth(ep="cuda", min_size="4kB").peak("h2d")
-    print(verdict.passed, compared.names, peak, ortbench.devices()["eps"][0]["name"], ortbench.inspect("m")["bytes_in"])
-    load = ortbench.load(model, concurrency=[1, 2], rate=20.5, arrivals=Path("times"), slo="p99=20ms", input={"x": np.ones(3)})
-    swept = ortbench.sweep(model, dim={"batch": [1, 8], "n": "1..64"}, shape={"x": [(1, 3), (8, 3)]}, data=[{"x": np.ones(3)}])
-    print(load.cases[0].value("throughput"), load.samples(), [it.first_inference_ns for it in swept.shapes])
-    case = result.case("cpu-tensors")
-    return None if case is None else case.median("latency")
-
-
-try:
-    measure(b"")
 except (ortbench.BadInput, ortbench.Interrupted) as error:
     print(error.option if isinstance(error, ortbench.BadInput) else error.results)
+verdict: ortbench.Verdict = ortbench.gate(result, baseline=result, max_regression="5%")
+compared: ortbench.Comparison = ortbench.compare([result, Path("other")], equivalence_margin=0.02)
+peak = ortbench.bandwidth(ep="cuda", min_size="4kB").peak("h2d")
+print(verdict.passed, compared.names, peak, ortbench.devices()["eps"][0]["name"], ortbench.inspect("m")["bytes_in"])
+load = ortbench.load("m", concurrency=[1, 2], rate=20.5, arrivals=Path("times"), slo="p99=20ms", input={"x": np.ones(3)})
+swept = ortbench.sweep("m", dim={"batch": [1, 8], "n": "1..64"}, shape={"x": [(1, 3), (8, 3)]}, data=[{"x": np.ones(3)}])
+print(load.cases[0].value("throughput"), load.samples(), [it.first_inference_ns for it in swept.shapes])
+case = result.case("cpu-tensors")
+median: float | None = None if case is None else case.median("latency")
 """
 WRONG = {
     'ortbench.run("m.onnx", durations=2)': 'Unexpected keyword argument "durations" for "run"',

@@ -53,15 +53,6 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors_of(place), link
 
 
-def test_what_counts_as_a_dead_link(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# One `--two`: three, *four*\n[a](b.md#c) ![d](e.png) `[no](code)` [f](https://g)\n```sh\n# h\n```\n"
-    )
-    assert links_of(page) == ["b.md#c", "e.png"]
-    assert anchors_of(page) == {"one---two-three-four"}
-
-
 def test_the_index_lists_every_page_once_and_the_map_of_the_code_every_room() -> None:
     pages = [path.name for path in DOCS.glob("*.md") if path != INDEX]
     assert sorted(link for link in links_of(INDEX) if "/" not in link) == sorted(pages)
