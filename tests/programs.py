@@ -49,11 +49,7 @@ class Here:
 
 
 def write_all(folder: Path, arguments: Sequence[str], modes: Sequence[str]) -> dict[str, str]:
-    """Write programs.
-
-    Returns:
-        For each mode that has none, why.
-    """
+    """Write programs; gives for each mode that has none, why."""
     worker, opened = Worker(), None
     refused: dict[str, str] = {}
 
@@ -116,12 +112,8 @@ def written(
 def run_all(
     folder: Path, environment: Environment | None = None, prefix: Sequence[str] = (), **variables: str
 ) -> dict[str, tuple[str, float]]:
-    """Run all programs of a folder one after the other, without ortbench: by their names what each said was its mode, and its
-    median, µs. A program that fails, as one whose outputs differ does, fails here too.
-
-    Args:
-        environment: where ortbench is not even installed; without it they run in a fork, by the clock of the test.
-    """
+    """Run all programs of a folder one after the other, without ortbench, in an environment or in a fork, by the clock of the test:
+    by their names what each said was its mode, and its median, µs. A program that fails, as one whose outputs differ, fails here too."""
     files = sorted(map(str, folder.glob("*.py")))
     if environment is None:
         ran = ortbench(*files, **variables, ORTBENCH_TESTS_MAIN="tests.run_programs:main_of_a_fork")

@@ -63,8 +63,9 @@ def layer_of(place: Path) -> str:
         return room_of(place.parts[:-1])
     own = Path(place.parts[2]).stem  # a module of the feature, or a folder of several of one layer
     layer = LAYERS.get(own, own)
-    libraries = {module for module, _ in imports(nodes()[place])}
-    return layer if layer in ROOMS else "worker" if "onnxruntime" in libraries else "root"
+    if layer in ROOMS:
+        return layer
+    return "worker" if "onnxruntime" in {module for module, _ in imports(nodes()[place])} else "root"
 
 
 def modules() -> dict[Path, str]:
@@ -181,6 +182,11 @@ print(found, file=sys.stderr)"""
          "typer dataclasses ortbench.plan ortbench.model"),
         ("import ortbench", "typing dataclasses inspect numpy pandas importlib.util ortbench.plan.plan ortbench.api"),
         ("import ortbench.measure.process", "dataclasses inspect typer ortbench.plan.plan ortbench.cli"),
+        ("import os\nos.environ.update(_ORTBENCH_COMPLETE='complete_bash', COMP_WORDS='ortbench\\nrun\\n--ep\\n', COMP_CWORD='3')\n"
+         "from ortbench.cli.program import main\ntry: main([])\nexcept SystemExit: pass",
+         "onnxruntime onnx pandas numpy rich.table ortbench.features.suite.cli"),
+        ("import ortbench.model.metric_names, ortbench.model.kinds",
+         "numpy msgspec rich typer ortbench.plan.plan ortbench.model.result"),
         # What figures need is loaded while the model is: until the worker has its request nothing of it can begin.
         ("import ortbench.cli.program, ortbench.jobs.run, ortbench.measure.driver",
          "numpy scipy pandas rich pydantic psutil"),
@@ -188,10 +194,11 @@ print(found, file=sys.stderr)"""
          "msgspec ortbench.model.schema ortbench.model.protocol ortbench.model.result ortbench.worker.inspection ortbench.worker.nodes "
          "onnx pandas"),
     ],
-    ids=["help", "api", "process", "run", "worker"],
+    ids=["help", "api", "process", "tab", "metrics", "run", "worker"],
 )  # fmt: skip
 def test_modules_load_only_what_most_runs_need(statements: str, heavy: str) -> None:
-    assert loaded_after(statements, {*heavy.split()}) == "[]"
+    found = f"print(sorted({{*{heavy.split()}}} & sys.modules.keys()), file=sys.stderr)"
+    assert stderr_after(f"{statements}\n{found}")[-1] == "[]"
 
 
 # Of the package, in all processes of a command together, without the records of features and their folders, which are all loaded.
@@ -216,11 +223,6 @@ def test_a_run_and_a_comparison_load_few_modules_of_the_package(line: str, tmp_p
     subprocess.run(words, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL)
     loaded = {*(tmp_path / "noted").read_text().split()} & known
     assert len(loaded) <= MOST_MODULES[line.split()[0]], sorted(loaded)
-
-
-def loaded_after(statements: str, modules: set[str]) -> str:
-    """Which of some modules Python has loaded after some statements."""
-    return stderr_after(f"{statements}\nprint(sorted({modules} & sys.modules.keys()), file=sys.stderr)")[-1]
 
 
 def stderr_after(statements: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,12 +71,37 @@ def test_the_surface() -> None:
 
 def test_type_checkers_see_what_python_finds() -> None:
     assert (ROOT / "ortbench" / "__init__.pyi").read_text(encoding="utf-8") == stub.document()
+    assert (Path(ortbench.__path__[0]) / "py.typed").is_file()
+
+
+def wrong_calls() -> None:
+    """Never called: mypy, strict, finds every line wrong, and else the comment that says so."""
+    ortbench.run("m.onnx", durations=2)  # type: ignore[call-arg]
+    ortbench.run("m.onnx", duration=[2])  # type: ignore[arg-type]
+    ortbench.run(3)  # type: ignore[arg-type]
+    ortbench.run("m.onnx", dim={"n": 1.5})  # type: ignore[dict-item]
+    ortbench.load("m.onnx", rate=[None])  # type: ignore[list-item]
+    ortbench.sweep("m.onnx", dim={"n": [1.5]})  # type: ignore[list-item]
+    ortbench.run("m.onnx").nothing  # type: ignore[attr-defined]  # noqa: B018
+    ortbench.devices()["epz"]  # type: ignore[typeddict-item]
+
+
+def right_calls() -> None:
+    """Never called: mypy finds nothing wrong."""
+    result: ortbench.Result = ortbench.run(
+        b"", modes=["cpu-tensors"], duration=2, shape={"x": (1, 3)}, out=Path("here"), ep_option={"device_id": 1}
+    )
+    verdict: ortbench.Verdict = ortbench.gate(result, baseline=result, max_regression="5%")
+    compared: ortbench.Comparison = ortbench.compare([result, Path("other")], equivalence_margin=0.02)
+    median: float | None = ortbench.load("m", rate=20.5, arrivals=Path("times"), slo="p99=20ms").cases[0].value("p99")
+    print(
+        verdict.passed, compared.names, median, ortbench.inspect("m")["bytes_in"], ortbench.devices()["eps"][0]["name"]
+    )
 
 
 def test_gate_is_the_function_whatever_was_imported_before() -> None:
     import ortbench.features.gate.plan
     from ortbench.features.gate import api
-    from ortbench.features.gate.gates.checks import NAMES
 
+    assert ortbench.features.gate.plan
     assert ortbench.gate is api.gate
-    assert NAMES == ("candidate", "baseline")

@@ -13,7 +13,6 @@ import pytest
 from ortbench.cli import commands
 from ortbench.core.eps import installed_eps
 from tests.conftest import ROOT, lacking, ortbench_here
-from tests.test_architecture import loaded_after
 
 
 def shell(script: str, home: Path, name: str = "bash", *options: str) -> list[str]:
@@ -127,13 +126,3 @@ def test_eps_are_found_by_the_names_of_files(tmp_path: Path) -> None:
         (tmp_path / f"onnxruntime_{name}" / "__init__.py").write_text("def get_library_path(): ...\n")
     assert installed_eps((str(tmp_path),)) == ["cpu", "cuda", "webgpu", "onnxruntime-own", "qnn"]
     assert installed_eps((str(tmp_path / "nowhere"),)) == ["cpu"]
-
-
-@pytest.mark.process
-def test_no_tab_waits_for_onnxruntime_or_for_commands_that_were_not_typed() -> None:
-    heavy = {"onnxruntime", "onnx", "pandas", "numpy", "rich.table", "ortbench.features.suite.cli"}
-    asked = (
-        "import os, sys\nos.environ.update(_ORTBENCH_COMPLETE='complete_bash', COMP_WORDS='ortbench\\nrun\\n--ep\\n', "
-        "COMP_CWORD='3')\nfrom ortbench.cli.program import main\ntry:\n    main([])\nexcept SystemExit:\n    pass"
-    )
-    assert loaded_after(asked, heavy) == "[]"

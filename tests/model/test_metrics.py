@@ -23,7 +23,6 @@ from ortbench.model.metrics import (
 from ortbench.model.modes import ALL_MODES
 from tests.conftest import ROOT
 from tests.docs.test_links import anchors_of
-from tests.test_architecture import loaded_after
 
 # Those that results of version 2 have.
 NEEDED = """latency h2d inference d2h enqueue cpu_time loop step first_step chain throughput item_throughput item_time bytes_h2d
@@ -107,9 +106,3 @@ def test_what_is_not_known_is_refused_or_plain(key: str) -> None:
 )  # fmt: skip
 def test_a_figure_is_a_metric_and_its_statistic(text: str, meant: tuple[str, str]) -> None:
     assert figure(text) == Figure(*meant)
-
-
-@pytest.mark.process
-def test_help_reads_the_model_without_anything_heavy() -> None:
-    heavy = {"numpy", "msgspec", "rich", "typer", "ortbench.plan.plan", "ortbench.model.result"}
-    assert loaded_after("import ortbench.model.metric_names, ortbench.model.kinds", heavy) == "[]"
