@@ -13,7 +13,7 @@ import onnxruntime as ort
 import pytest
 
 from ortbench.model.result import Result
-from tests.conftest import ONCE, device_library, ortbench
+from tests.conftest import device_library, ortbench
 from tests.refdevice import Config, Trace
 from tests.truth import in_fork, run_on_device
 from tests.virtual import Clock
@@ -114,20 +114,6 @@ def test_on_the_device_it_does_cost_another_upload(image: Path, clock: Clock, tm
     function = f"{copies_of_bound_outputs.__module__}:{copies_of_bound_outputs.__name__}"
     line = (function, device_library(**WITHOUT_CLIP), image, trace)
     assert in_fork(*line, **Config(trace=trace).environ()) == [[], [SIZE]]
-
-
-def test_nothing_on_the_ep_that_was_asked_for(image: Path, clock: Clock, tmp_path: Path) -> None:
-    code, result, out, _ = run_on_device(device_library(operators=("Relu",)), image, Config(), tmp_path, *ONCE)
-    assert code == 0
-    assert "\n! Nothing ran on RefDeviceExecutionProvider: all 3 nodes ran on the CPU.\n" in out
-    device, cpu, shared = (result.case(mode) for mode in ("device-tensors", "cpu-tensors", "host-accessible"))
-    assert device is not None
-    assert device.stats("h2d") is device.stats("d2h") is None
-    assert device.stats("inference") is not None
-    assert cpu is not None
-    assert cpu.value("copies") is None  # there are no copies in it
-    assert shared is not None
-    assert shared.checks["zero_copy"]["how"] == "the session wants every input and output in host memory"
 
 
 def test_a_gate_on_a_copy_of_nothing(image: Path, clock: Clock, tmp_path: Path) -> None:

@@ -112,16 +112,6 @@ def test_two_libraries_of_one_name_side_by_side(builds: Builds, tmp_path: Path) 
             assert side in (tmp_path / name).read_text()
 
 
-@pytest.mark.wide
-def test_the_name_of_a_librarys_ep(cuda_package: Path, tmp_path: Path) -> None:
-    library = cuda_package / "onnxruntime_ep_cuda" / CUDA_LIBRARY
-    ran = ortbench("run", TINY, "--ep", "cuda", "--ep-library", library, *MODE, *ONCE, "--out", tmp_path)
-    assert ran.code == 0, ran.err
-    target = the_result(tmp_path)["target"]
-    assert (target["ep"], target["ep_library"], target["ep_version"]) == (CUDA, str(library), "0.1.0")
-    assert target["device"]["vendor_id"] == VENDOR_ID
-
-
 def test_by_its_name_an_ep_is_the_built_in_one_and_that_is_said(
     software_cuda: tuple[str, ...], cuda_package: Path, tmp_path: Path
 ) -> None:
@@ -143,23 +133,6 @@ def test_a_built_in_ep_that_does_not_load_says_that_a_package_has_one(cuda_packa
     if ran.code == 0:
         pytest.skip("there is CUDA here")
     assert ran.error_line.endswith(f"; {SHARED}")
-
-
-def test_devices_lists_both_each_with_library_and_package(software_cuda: tuple[str, ...], cuda_package: Path) -> None:
-    ran = ortbench("devices", "--json", "-", prefix=software_cuda, **with_package(cuda_package))
-    found = json.loads(ran.out)
-    both = [ep for ep in found["eps"] if ep["name"] == CUDA]
-    versions = {ep["package"]: ep["version"] for ep in both}
-    assert versions == {PACKAGE: "0.1.0", "onnxruntime-gpu": found["runtime"]["onnxruntime"]}
-    assert both[0]["library"] == str(cuda_package / "onnxruntime_ep_cuda" / CUDA_LIBRARY)
-    assert both[1]["library"].endswith(f"onnxruntime/capi/{CUDA_LIBRARY}")
-    assert [[device["hardware"]["vendor_id"] for device in ep["devices"]] for ep in both] == [[VENDOR_ID], [NVIDIA]]
-    assert said(found, "ep-name-shared") == [SHARED]
-    lines = ortbench("devices", prefix=software_cuda, **with_package(cuda_package)).out.splitlines()
-    assert f"warning: {SHARED}" in lines
-    for ep in both:
-        heading = lines.index(f"{CUDA} {ep['version']} from {ep['package']}")
-        assert lines[heading + 1] == f"  library  {ep['library']}"
 
 
 # The EP itself reads an entry with its full name; one that is for another EP is nobody's, and is not judged.

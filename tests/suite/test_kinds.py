@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ortbench.core import parts
 from ortbench.features.gate.plan import Limits
@@ -170,65 +170,46 @@ def record(name: str, result: Result) -> Record:
 PLAIN_RECORD = record("plain", result_of(measured("cpu-tensors", latency=steady([MS] * 24))))
 
 
-def test_loads_have_their_figures_in_the_summary() -> None:
-    paced = load_result(opened("cpu-tensors", 10, 5.0), slo={"p99": MS}, found={"cpu": slo_rate(210.0, 216.0)})
-    failed = load_result(failed_level(closed("cpu-tensors", 1, 1, 1.0)))
-    records = [record("many", serving()), record("paced", paced), PLAIN_RECORD, record("none", failed)]
-    assert record_from(parts.text(records[0]).encode(), "case.json") == records[0]
-    table = case_table(records)
-    names = "case|cpu-tensors|mode|latency|peak inf/s|clients|knee|highest rate in SLO|verdict"
-    assert "|".join(column.name for column in table.columns) == names
-    assert table.rows == (
-        ("many", "–", "cpu-tensors", "–", "400", "8", "4", "–", "measured"),
-        ("paced", "–", "–", "–", "–", "–", "–", "210/s", "measured"),
-        ("plain", "1.00 ms", "cpu-tensors", "1.00 ms", "–", "–", "–", "–", "measured"),
-        ("none", "–", "–", "–", "–", "–", "–", "–", "measured"),
-    )
-    head, first, *_ = csv(records).splitlines()
-    assert (head.endswith(",throughput_per_s,clients,knee,slo_rate"), first.endswith(",400.0,8,4,")) == (True, True)
+COSTLY = drawing(weighed(measured("cpu-tensors", latency=steady([MS] * 24)), 12_300, 68_300_000), 0.25)
+RATE = load_result(opened("cpu-tensors", 10, 5.0), slo={"p99": MS}, found={"cpu": slo_rate(210.0, 216.0)})
+USUAL = {"cpu-tensors": "1.00 ms", "mode": "cpu-tensors", "latency": "1.00 ms"}
+SUMMARIES: list[tuple[Result, dict[str, str], str]] = [
+    (serving(), {"mode": "cpu-tensors", "peak inf/s": "400", "clients": "8", "knee": "4"}, ",400.0,8,4"),
+    (RATE, {"highest rate in SLO": "210/s"}, ",,,,210.0"),
+    (load_result(failed_level(closed("cpu-tensors", 1, 1, 1.0))), {}, ",,"),
+    (loop_result(level("device-resident")), {"mode": "device-resident", "latency": "4.00 ms", "steps": "4", "steps/s": "1.00k"},
+     ",4,999.625"),
+    (sweep_result(failed={1: "no", 2: "no"}), {}, ",,"),
+    (result_of(COSTLY), {**USUAL, "device memory": "12.3 kB", "host memory": "68.3 MB", "energy": "250 mJ"}, ",12300,68300000,0.25"),
+]  # fmt: skip
 
 
-def test_a_loop_has_its_figures_in_the_summary() -> None:
-    records = [record("cell", loop_result(level("device-resident"))), PLAIN_RECORD]
-    assert records[0].step_throughput_per_s == 999.625  # by the mean of its loops
-    assert case_table(records).rows == (
-        ("cell", "–", "device-resident", "4.00 ms", "4", "1.00k", "measured"),
-        ("plain", "1.00 ms", "cpu-tensors", "1.00 ms", "–", "–", "measured"),
-    )
-    head, first, second = csv(records).splitlines()
-    assert head.endswith(",speedup,cpu_time_ns,steps,step_throughput_per_s")
-    assert (first.endswith(",4,999.625"), second.endswith(",,")) == (True, True)
-    data = json.loads(parts.text(PLAIN_RECORD))
-    del data["steps"], data["step_throughput_per_s"]
-    assert record_from(json.dumps(data).encode(), "case.json").steps is None
+@pytest.mark.parametrize(("result", "cells", "row"), SUMMARIES)
+def test_what_was_measured_has_its_figures_in_the_summary(result: Result, cells: dict[str, str], row: str) -> None:
+    whole = record("it", result)
+    assert record_from(parts.text(whole).encode(), "case.json") == whole
+    table = case_table([whole, PLAIN_RECORD])
+    names = [column.name for column in table.columns]
+    found, plain = (dict(zip(names, cells, strict=True)) for cells in table.rows)
+    assert {name: cell for name, cell in found.items() if cell != "–"} == cells | {"case": "it", "verdict": "measured"}
+    assert {name: cell for name, cell in plain.items() if cell != "–"} == USUAL | {
+        "case": "plain",
+        "verdict": "measured",
+    }
+    assert csv([whole, PLAIN_RECORD]).splitlines()[1].endswith(row)
 
 
 def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
     on_host = sweep_result()
     on_host.target["memory"] = {"kind": "host", "default": "host memory", "host_accessible": None}
-    none = sweep_result(failed={1: "no", 2: "no"})
-    records = [record("swept", sweep_result()), record("none", none), PLAIN_RECORD, record("host", on_host)]
-    lines = [it.line(was_done=True) for it in records]
-    best = "best batch=4, device-resident 1.07× if"
-    assert lines[0] == f"swept: measured, {best} tensors never cross the link between inferences, done before"
-    assert f"{best} the host writes no inputs and reads no outputs between inferences" in lines[3]
-    assert [record_from(parts.text(it).encode(), "case.json") for it in records] == records
-    table = case_table(records)
-    at = [column.name for column in table.columns].index("best shape")
-    assert [row[at] for row in table.rows] == ["batch=4", "–", "–", "batch=4"]
-    assert csv(records).splitlines()[1].endswith(",4,2500.0,400000.0,device-resident,1500000,1.0667,batch=4")
-
-
-def test_what_the_mode_of_a_case_costs_is_in_the_summary() -> None:
-    case = drawing(weighed(measured("cpu-tensors", latency=steady([MS] * 24)), 12_300, 68_300_000), 0.25)
-    costly = record("costly", result_of(case))
-    assert (costly.device_memory_bytes, costly.host_memory_bytes, costly.energy_j) == (12_300, 68_300_000, 0.25)
-    table = case_table([costly, PLAIN_RECORD])
-    assert [column.name for column in table.columns][-4:] == ["device memory", "host memory", "energy", "verdict"]
-    assert [row[-4:-1] for row in table.rows] == [("12.3 kB", "68.3 MB", "250 mJ"), ("–",) * 3]
-    head, first, _ = csv([costly, PLAIN_RECORD]).splitlines()
-    assert head.endswith(",device_memory_bytes,host_memory_bytes,energy_j")
-    assert first.endswith(",12300,68300000,0.25")
+    best = "it: measured, best batch=4, device-resident 1.07× if"
+    for result, condition in (
+        (sweep_result(), "tensors never cross the link between inferences"),
+        (on_host, "the host writes no inputs and reads no outputs between inferences"),
+    ):
+        whole = record("it", result)
+        assert whole.line(was_done=True) == f"{best} {condition}, done before"
+        assert csv([whole]).splitlines()[1].endswith(",4,2500.0,400000.0,device-resident,1500000,1.0667,batch=4")
 
 
 def test_a_case_is_compared_across_cards_by_its_rate_or_else_by_its_fastest_mode() -> None:

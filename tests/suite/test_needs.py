@@ -5,30 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from ortbench.core.errors import BadInput
-from ortbench.features.suite.job.cases import read
-from ortbench.features.suite.job.jobs import Job, fingerprint, jobs_of
+from ortbench.features.suite.job.jobs import fingerprint, jobs_of
 from ortbench.features.suite.job.record import write_record
 from ortbench.features.suite.job.runs import find_record
 from ortbench.model.schema import Node
 from ortbench.plan.toml_file import Demand
+from tests.suite.test_suite import jobs, mistake, suite
 
 NODE: Node = {"name": "a", "address": "10.0.0.1", "card": None, "driver": None, "resources": {}}
-
-
-def jobs(folder: Path, text: str, elsewhere: bool = False) -> dict[str, Job]:
-    (folder / "a.onnx").write_text("a")
-    (folder / "bench.toml").write_text(text)
-    found = jobs_of(read(folder / "bench.toml", {}), ("ortbench", "suite"), elsewhere)
-    return {job.case.id: job for job in found}
-
-
-def mistake(folder: Path, text: str) -> str:
-    with pytest.raises(BadInput) as caught:
-        jobs(folder, text)
-    return str(caught.value).removeprefix(f"{folder}/")
 
 
 def test_eps_that_run_on_given_cards_need_one(tmp_path: Path) -> None:
@@ -53,22 +37,15 @@ def test_eps_that_run_on_given_cards_need_one(tmp_path: Path) -> None:
 def test_what_is_said_grows_and_is_taken_back_as_all_options_are(tmp_path: Path) -> None:
     text = """
         [defaults]
-        ep = ["cpu", {name = "h100", ep = "cuda", resources = {H100 = 1}}]
+        ep = {name = "h100", ep = "cuda", resources = {H100 = 1}}
         resources = {fast-disk = 0.5}
         [[bench]]
         model = "a.onnx"
         shapes = [{name = "one"}, {name = "two", num-gpus = 2}, {name = "none", resources = false}]
     """
     found = {name: (job.demand.gpus, job.demand.resources) for name, job in jobs(tmp_path, text).items()}
-    disk = {"fast-disk": 0.5}
-    assert found == {
-        "a--cpu--one": (0, disk),
-        "a--cpu--two": (2, disk),
-        "a--cpu--none": (0, {}),
-        "a--h100--one": (1, {**disk, "H100": 1}),
-        "a--h100--two": (2, {**disk, "H100": 1}),
-        "a--h100--none": (1, {}),
-    }
+    both = {"fast-disk": 0.5, "H100": 1}
+    assert found == {"a--h100--one": (1, both), "a--h100--two": (2, both), "a--h100--none": (1, {})}
 
 
 def test_a_mistake_is_named_with_its_line(tmp_path: Path) -> None:
@@ -84,11 +61,10 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path) -> None:
 def test_an_interpreter_is_the_machines_own(tmp_path: Path) -> None:
     text = "[[bench]]\nmodel = 'a.onnx'\nep = 'cpu'\npython = '/opt/elsewhere'"
     assert "no such interpreter" in mistake(tmp_path, text)
-    (job,) = jobs(tmp_path, text, elsewhere=True).values()
+    (job,) = jobs_of(suite(tmp_path, text), (), True)
     assert job.plans[0].target.python == "/opt/elsewhere"
-    assert str(Demand()) == "a CPU"
+    assert (str(Demand()), str(Demand(2))) == ("a CPU", "2 GPUs")
     assert str(Demand(1, {"H100": 1, "disk": 0.5})) == "a GPU, 1 H100, 0.5 disk"
-    assert str(Demand(2)) == "2 GPUs"
 
 
 def test_what_a_case_depends_on_of_machines(tmp_path: Path) -> None:

@@ -174,41 +174,6 @@ except Exception as error: print(type(error).__name__)
     assert "the recorder failed" not in watched.ran.stderr
 
 
-def test_values_and_bindings_are_recorded_whatever_they_are_called(tmp_path: Path) -> None:
-    program = """
-s = session()
-value = ort.OrtValue.ortvalue_from_numpy(feed["x"])
-for _ in range(5): s.run_with_ort_values(None, input_dict_ort_values={"x": value})
-for _ in range(5): s.run(output_names=["y"], input_feed={"x": value})
-b = s.io_binding()
-for _ in range(5):
-    b.bind_cpu_input("x", arr_on_cpu=feed["x"]); b.bind_output("y", device_type="cpu")
-    s.run_with_iobinding(b, None)
-    print(b.copy_outputs_to_cpu()[0].shape)
-"""
-    watched = Watched(tmp_path, OPEN + program)
-    assert watched.ran.stdout == watched.alone().stdout
-    session = watched.sessions[0]
-    assert session["counts"]["calls"] == 15
-    binding = {"calls": 5, "binds": 10, "copies": 5, "copied_bytes": 0}  # they are on the host already
-    assert {key: session["binding"][key] for key in binding} == binding
-    assert "the recorder failed" not in watched.ran.stderr
-
-
-def test_cpu_time_of_threads_that_have_ended_is_known(tmp_path: Path) -> None:
-    program = """
-options = ort.SessionOptions()
-options.intra_op_num_threads = 2
-def work():
-    s = session(sess_options=options)
-    feed = {it.name: np.ones(it.shape, np.float32) for it in s.get_inputs()}
-    for _ in range(10): s.run(None, feed); time.sleep(.01)
-work()
-"""
-    (session,) = Watched(tmp_path, OPEN.replace("tiny", "compute_bound") + program, options=("--no-replay",)).sessions
-    assert (session["pool"], session["pool_ns"] > 0) == (1, True)
-
-
 def test_threads_are_counted_and_calls_at_the_same_time(tmp_path: Path) -> None:
     program = """
 import threading
@@ -342,12 +307,12 @@ path, several, inputs = sys.argv[1:]
 first, second, feed = session(path), session(open(path, "rb").read()), {"x": np.arange(16, dtype=np.float32)}
 third, inputs = session(several), dict(np.load(inputs))
 for _ in range(10): one = third.run(None, inputs)[0]
-for _ in range(20): first.run(None, feed); second.run(None, {"x": np.arange(32, dtype=np.float32)[::2]})
+for _ in range(20): first.run(output_names=["y"], input_feed=feed); second.run(None, {"x": np.arange(32, dtype=np.float32)[::2]})
 binding, value = first.io_binding(), ort.OrtValue.ortvalue_from_numpy(feed["x"])
 for _ in range(10):
-    binding.bind_cpu_input("x", feed["x"]); binding.bind_output("y")
+    binding.bind_cpu_input("x", arr_on_cpu=feed["x"]); binding.bind_output("y", device_type="cpu")
     first.run_with_iobinding(binding); binding.copy_outputs_to_cpu()
-    first.run_with_ort_values(None, {"x": value})
+    first.run_with_ort_values(None, input_dict_ort_values={"x": value})
 thread = threading.Thread(target=lambda: [first.run(None, feed) for _ in range(5)]); thread.start(); thread.join()
 if os.fork() == 0:
     for _ in range(5): first.run(None, feed)
@@ -356,14 +321,13 @@ os.wait()
 """
 
 
-@pytest.mark.wide
-def test_programs_of_other_pythons_and_versions_are_recorded_alike(tmp_path: Path) -> None:
-    """In this environment, and in whatever others there are."""
+@pytest.mark.parametrize("others", [False, pytest.param(True, marks=pytest.mark.wide)])
+def test_programs_of_all_pythons_and_versions_are_recorded_alike(others: bool, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(OF_ALL_KINDS)
-    folders = [it for it in os.environ.get(VARIABLE, "").split(os.pathsep) if it]
-    others = [python for folder in folders for python in sorted(Path(folder).glob("*/bin/python"))]
+    folders = [it for it in os.environ.get(VARIABLE, "").split(os.pathsep) if it and others]
+    pythons = [python for folder in folders for python in sorted(Path(folder).glob("*/bin/python"))]
     words = [MODELS / "tiny.onnx", MODELS / "multi_output.onnx", MODELS / "multi_output.inputs.npz"]
-    for number, python in enumerate([sys.executable, *others]):
+    for number, python in enumerate(pythons or [sys.executable]):
         ran = ortbench(
             "watch", "--no-replay", "--out", tmp_path / str(number), "--", python, tmp_path / "program.py", *words
         )
