@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -62,16 +61,6 @@ def test_a_run_writes_what_there_is_room_for(disk: SmallDisk) -> None:
         assert "device-resident" in ran.out
         assert not_written(ran) == {*TABLES, *names} - left
         assert disk.files() == left
-
-
-def test_a_live_gate(disk: SmallDisk) -> None:
-    ran = disk.run(
-        PAGE, "gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu-tensors", "--max-cpu-nodes", 99, "--duration", 0.2, "--warmup", 1,
-        "--out", disk.place, *exports(disk.place, "r.json", "j.xml"),
-    )  # fmt: skip
-    assert "passed" in ran.out
-    assert not_written(ran) == {"result.json", "table.csv", "gate.json", "gate.md", "r.json", "j.xml"}
-    assert disk.files() == {"table.md"}
 
 
 def test_a_suite_and_what_it_did_is_not_done(disk: SmallDisk, tmp_path: Path) -> None:
@@ -162,12 +151,3 @@ def test_a_folder_that_becomes_read_only_is_removed_or_is_full(disk: SmallDisk) 
         assert ("result.json (an earlier state of it is there)" in ran.err) == bool(left)
         assert not_written(ran, why) == ({"result.json"} if why == FULL else TABLES)
         assert disk.files() == left
-
-
-def test_a_file_too_large_for_the_user(tmp_path: Path) -> None:
-    if shutil.which("prlimit") is None:
-        pytest.skip("no prlimit to set a limit with")
-    line = ("run", TINY, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--out", tmp_path)
-    ran = ortbench(*line, prefix=("prlimit", f"--fsize={PAGE}"))
-    assert not_written(ran, "File too large") == {"result.json"}
-    assert {path.name for path in tmp_path.glob("*/[!.]*")} == {"table.md", "table.csv"}

@@ -13,7 +13,7 @@ import pytest
 
 from ortbench.features.profile import measure as measure_nsys
 from tests import nvtx
-from tests.conftest import MODELS, Ran, ortbench
+from tests.conftest import Ran, ortbench
 from tests.refdevice import Config
 from tests.truth import relu_model
 
@@ -86,17 +86,6 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
     assert "1.05 MB in 1 copy, pageable memory" in ran.out
     assert sorted(path.name for path in folder.iterdir() if path.suffix == ".csv") == ["report_nvtx_sum.csv"]
     assert not (folder / "session").exists()
-
-
-@pytest.mark.wide
-def test_a_chain_has_a_range_for_each_stage_and_for_the_whole(recorder: Path, tmp_path: Path) -> None:
-    nsys = Nsys(tmp_path, recorder)
-    line = (MODELS / "text_to_image.toml", "--mode", "cpu-tensors", "--mode", "device-resident")
-    ran, found, _ = profile(*line, out=tmp_path / "out", **nsys.environ)
-    parts = ("chain", "text", "denoise", "image")
-    counts = {name: len(it["durations_ns"]) for name, it in found["nsight"]["ranges"].items()}
-    assert counts == {f"{mode}/{part}": 3 for mode in ("cpu-tensors", "device-resident") for part in parts}
-    assert "has not as many ranges" not in ran.out
 
 
 TINY = ("models/tiny.onnx", "--ep", "cpu")

@@ -179,21 +179,6 @@ def test_a_program_that_is_done_stays_done(tmp_path: Path) -> None:
     assert "Saved in" in done.stdout
 
 
-_ENDS = """import atexit
-from ortbench import __main__ as program
-def main():
-    raise SystemExit(3)
-atexit.register(print, "at an orderly end")
-program.main = main
-program.process()"""
-
-
-@pytest.mark.parametrize(("profiled", "called"), [({}, ""), ({"NVTX_INJECTION64_PATH": "x"}, "at an orderly end\n")])
-def test_a_process_ends_at_once_but_under_a_profiler(profiled: dict[str, str], called: str) -> None:
-    done = subprocess.run([sys.executable, "-c", _ENDS], env=os.environ | profiled, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (3, called, "")
-
-
 def test_a_signal_that_is_to_be_ignored_is(tmp_path: Path) -> None:
     line = run_line(tmp_path / "out", "--iterations", 5)
     ran = stopped(HUP, "block", 2, tmp_path, *line, shell='trap "" HUP; exec "$@"')

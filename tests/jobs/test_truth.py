@@ -16,14 +16,12 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.model.modes import MODES
 from ortbench.model.result import Case, Result
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import first_run, providers, session
 from ortbench.worker.modes import make_mode
 from tests import bare, virtual, wrong_builds
-from tests.conftest import ortbench
-from tests.refdevice import EP_NAME, HONESTY, Config, Honesty, Trace
+from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import (
     COPIES,
     Check,
@@ -250,17 +248,6 @@ def test_the_published_sample_comes_out(library: Path, tmp_path: Path) -> None:
     assert found.case("cpu-tensors").value("copies") == 4_200_000 + 2 * CALL_NS
 
 
-def test_devices_shows_the_reference_device(library: Path) -> None:
-    ran = ortbench("devices", "--ep-library", library, "--json", "-")
-    device = next(ep for ep in json.loads(ran.out)["eps"] if ep["name"] == EP_NAME)
-    assert device["library"] == str(library)
-    (found,) = device["devices"]
-    assert found["memory"]["default"] == "RefDevice (DEFAULT)"
-    assert found["memory"]["host_accessible"] == "RefDeviceHostAccessible (HOST_ACCESSIBLE)"
-    assert found["streams"]["offered"] is True
-    assert found["modes"] == dict.fromkeys(MODES)
-
-
 # In real time
 
 
@@ -283,11 +270,3 @@ def test_every_median_agrees_in_real_time(
             yield checks(found.result, found.trace, file)
 
     assert wrong_in_all(attempts()) == {}
-
-
-@pytest.mark.timing
-def test_the_sync_is_the_cheapest_that_waits_in_real_time(real_library: Path, tmp_path: Path) -> None:
-    """Noise can make a sync that waits be taken for one that does not, and never the other way round for so long."""
-    found = (see(real_library, tmp_path / str(attempt), 1 << 16, "--iterations", 2, "--warmup", 1, honesty="async",
-                 compute_us=4_000).syncs for attempt in range(5))  # fmt: skip
-    assert any(syncs == dict.fromkeys(BOUND, SYNCS["async"]) for syncs in found)

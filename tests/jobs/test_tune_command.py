@@ -13,20 +13,17 @@ import pytest
 
 from ortbench.analysis.intervals import Interval
 from ortbench.core.errors import BadInput
-from ortbench.facts.run import findings_of
 from ortbench.features.tune import job as tune
 from ortbench.features.tune.analysis import Search
 from ortbench.features.tune.job import Tuning
-from ortbench.features.tune.model import FIRST, Tried, failed_try
+from ortbench.features.tune.model import FIRST, failed_try
 from ortbench.features.tune.plan import name_of, space_of
 from ortbench.features.tune.report import left_out
-from ortbench.jobs.publishing import Measured
 from ortbench.measure.progress import duration_for
 from ortbench.model.settings import Several
 from ortbench.plan.plan import Observer, Plan
 from ortbench.report.records import markdown
 from tests.conftest import MODELS, ortbench
-from tests.results import measured, nvidia_result, steady
 from tests.truth import relu_model
 
 TINY = MODELS / "tiny.onnx"
@@ -154,26 +151,6 @@ def test_the_best_are_measured_for_as_long_as_five_processes_take_or_as_three_wh
     now, plans = searching(monkeypatch, 300, duration=3.0)
     tune._measure_in_turns(now, [FIRST, SLOW], tmp_path, Observer())
     assert [it.loop.duration_s for it in plans] == [3.0, 3.0]  # what is asked for is heeded
-
-
-def test_what_there_was_no_time_for_is_said_with_a_command_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lacking(now: Tuning, processes: list[int] | None) -> str:
-        cases = [measured("cpu-tensors", latency=steady([1000] * 12)) for _ in range(2)]
-        for case in cases:
-            case.processes = processes
-        done = Measured([nvidia_result(case) for case in cases], [], False, ["default", "other"])
-        return "\n".join(f"{it.text}\nNext: {it.next}" for it in findings_of(tune._not_done(now, done)))
-
-    now, _ = searching(monkeypatch, 9)
-    text = lacking(now, None)
-    assert "Time was up (--max-time) before these were tried: intra-op-threads=1, no spinning" in text
-    assert "All figures are of one process: --max-time leaves no time for several, whose figures can differ" in text
-    assert text.endswith("\nNext: ortbench tune m.onnx --max-time 300s")  # no race has said more
-    now.search.tell([Tried(settings=[], ratios={}, left=[], memory=1, failed=None)])
-    assert now.needed_s(now.most_s) > now.last_s
-    now, _ = searching(monkeypatch, 400)
-    assert now.needed_s(now.most_s) == 600
-    assert "one process" not in lacking(now, [0, 3, 6])
 
 
 def test_what_is_left_out_has_where_its_ratios_lie_or_that_they_cannot_be_told() -> None:
