@@ -35,7 +35,6 @@ INSTEAD = {
     r"(?<!both )\bsides\b": "configurations",
     r"\bcontests?\b|\bjur(y|ies)\b": "check, sequential test",
     r"\bSLOs? (is|are|was|were) (kept|broken)\b|\b(keeps?|kept|breaks?|broke) (the|its|an|this) (SLOs?|limits?)\b": "met, violated",
-    r"\bkeeps? (p\d\d|mean|max)\b|\blimit that is to be kept\b": "meets, violates",
     r"\bsteps? (up|down|back)\b(?! load)": "change point",
     # load
     r"\bcallers?\b": "clients (closed loop), workers (open loop)",
@@ -52,20 +51,7 @@ INSTEAD = {
     r"\bheld back\b|\bhold(s|ing)? (it|the \w+) back\b": "throttled",
     r"\b(graphics )?cards?\b": "GPU",
     r"\blanes?\b": "series, track, copies of a mode",
-    r"\bin the house\b|\brooms\b": "package",
-    r"\b(latency|speedup) there\b": "latency, speedup on device",
-    r"\btypical (steps?|stages?)\b": "the medians of the steps add up to",
-    r"\bHalf of all \w+ took\b|\bReproduce it\b|\bWhere the time (of the \w+ )?goes$": "headings are nouns: median and p95, command, breakdown",
-    r"\bthe session wants it\b|\barray that (run makes|is given to run)\b": "the session's memory info; NumPy array passed to session.run",
-    r"\bcompares? them all the same\b": "compares them anyway",
     r"\bordinary (host )?memory\b": "pageable memory, host memory",
-    r"\b[Mm]easure it again\b": "measure again",
-    r"\bfor so long\b|\bso many (clients|requests per second)\b": "for this time; N clients",
-    r"\btries there\b|\bany one of them\b": "tries at this rate; one of them",
-    r"\btokens/s a sequence\b": "tokens/s per sequence",
-    r"\bin no (node|part)\b": "outside of nodes; remainder",
-    r"\blet past and present be one buffer\b": "with past and present in one buffer, … values of output … differ",
-    r"\bwhat (the )?links carry\b": "intermediate tensors",
     r"(?<![\w-])(cpu|device)-pinned\b": "cpu-tensors-pinned, device-tensors-pinned",
 }
 PATTERNS = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in INSTEAD.items()]

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -208,33 +209,27 @@ def extreme() -> Result:
     return made
 
 
-def with_nodes() -> Result:
-    """The same with `--measure-nodes`."""
-    made = extreme()
-    made.nodes = profiled(memcpy=[memcpy_node(CASE, "from host")], islands=[island(CASE)])
-    return made
-
-
 CASE = "a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-4096" + "x" * 60
 CHECKS = [
     Check(verdict, verdict, "latency median, candidate to baseline") for verdict in (PASSED, UNCLEAR, CHECK_FAILED)
 ]
 CHANGE = Fact("gate-change", "one", "", {"changes": ["EP options: none → " + "a=b, " * 30]})
 CASES = [suite_case("tiny--cpu"), suite_case(CASE, "benchmark failed", reason="it " * 60, exit_code=1)]
-SCREENS: dict[str, tuple[Any, ...]] = {
-    "run": (print_report, run.build(extreme(), "/tmp/" + "folder/" * 20)),
-    "nodes": (print_report, run.build(with_nodes(), "reports/some")),
-    "compare": (print_report, comparison.build([extreme(), extreme()], LONG[:2], 0.02, False)),
-    "trend": (print_report, comparison.build(three(), LONG, 0.02, True)),
-    "gate": (print_report, gate.build_gate(Verdict([extreme(), extreme()], CHECKS, [CHANGE]))),
-    "suite": (print_report, suite.build("nightly", CASES, "reports/" + "nightly/" * 20)),
+WITH_NODES = replace(extreme(), nodes=profiled(memcpy=[memcpy_node(CASE, "from host")], islands=[island(CASE)]))
+SCREENS = {
+    "run": run.build(extreme(), "/tmp/" + "folder/" * 20),
+    "nodes": run.build(WITH_NODES, "reports/some"),
+    "compare": comparison.build([extreme(), extreme()], LONG[:2], 0.02, False),
+    "trend": comparison.build(three(), LONG, 0.02, True),
+    "gate": gate.build_gate(Verdict([extreme(), extreme()], CHECKS, [CHANGE])),
+    "suite": suite.build("nightly", CASES, "reports/" + "nightly/" * 20),
 }
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", SCREENS)
 def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int | None) -> None:
-    lines = screen(*SCREENS[name], width=width)
+    lines = screen(print_report, SCREENS[name], width=width)
     assert all(cell_len(line) <= (width or 10_000) for line in lines)
     # What is shortened on purpose, the names of nodes, lacks its beginning; Rich would cut the end off.
     assert not any(line != line.rstrip() or re.search(r"\S…", line) or "\x1b" in line for line in lines)
@@ -244,7 +239,7 @@ def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int | Non
 @pytest.mark.parametrize("name", SCREENS)
 def test_any_screen_in_any_encoding(name: str, encoding: str) -> None:
     """The stream refuses what its encoding lacks, so that whatever comes through was made for it."""
-    lines = screen(*SCREENS[name], width=80, encoding=encoding)
+    lines = screen(print_report, SCREENS[name], width=80, encoding=encoding)
     assert all(len(line) <= 80 for line in lines)
     assert len(lines) > 3
 
@@ -259,7 +254,7 @@ TABLES: dict[str, tuple[Table, list[str]]] = {
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", TABLES)
 def test_every_figure_and_name_is_there_at_any_width(name: str, width: int | None) -> None:
-    lines = screen(*SCREENS[name], width=width)
+    lines = screen(print_report, SCREENS[name], width=width)
     table, names = TABLES[name]
     figures = {word for row in table.rows for text in row[1:] for word in text.split()} - {*names}
     assert figures <= {word for line in lines for word in line.split()}
