@@ -1,19 +1,26 @@
-"""ONNX Runtime's own CUDA EP, on a CUDA runtime that computes on the CPU (tests/softcuda)."""
+"""ONNX Runtime's own CUDA EP, on a CUDA runtime that computes on the CPU (tests/softcuda), and on its card."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from ortbench.features.load.analysis import load_cases
 from ortbench.model.modes import DEVICE, MODES, RESIDENT
+from ortbench.model.result_file import load
 from tests import softcuda
-from tests.conftest import MODELS, cases, measure, ortbench
-from tests.softcuda import Config, Record
-
-pytestmark = pytest.mark.process
+from tests.conftest import MODELS, cases, command, measure, ortbench
+from tests.expect import there
+from tests.softcuda import Card, Config, Record
 
 CUDA = "CUDAExecutionProvider"
 TINY = MODELS / "tiny.onnx"
@@ -56,6 +63,7 @@ def copies(records: list[Record]) -> set[tuple[str, str]]:
     return {(record.engine, record.host) for record in records if record.engine in ("h2d", "d2h")}
 
 
+@pytest.mark.process
 def test_all_modes_give_the_expected_outputs(everything: tuple[dict[str, Any], list[Record]]) -> None:
     result, _ = everything
     assert {
@@ -69,6 +77,7 @@ def test_all_modes_give_the_expected_outputs(everything: tuple[dict[str, Any], l
     assert target["device"]["vendor_id"] == softcuda.VENDOR_ID
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
@@ -93,12 +102,14 @@ def test_each_mode_copies_as_it_says(
     assert any(record.engine == "compute" for record in seen)
 
 
+@pytest.mark.process
 def test_no_run_is_shorter_than_its_kernels(everything: tuple[dict[str, Any], list[Record]]) -> None:
     """Above all none of the runs that nobody waited for: copies go by another stream and could pass them."""
     for mode, case in cases(everything[0]).items():
         assert min(case["samples"]["latency"]) >= KERNEL_MS * MS, mode
 
 
+@pytest.mark.process
 def test_a_graph_is_captured_and_replayed(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     prefix = with_knobs(software_cuda, Config(trace=trace))
@@ -111,6 +122,7 @@ def test_a_graph_is_captured_and_replayed(software_cuda: tuple[str, ...], tmp_pa
     assert not any(record.engine == "graph" for record in during(result, softcuda.records(trace), "cpu-tensors"))
 
 
+@pytest.mark.process
 def test_kernels_run_on_a_stream_of_the_users(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     prefix = with_knobs(software_cuda, Config(trace=trace))
@@ -123,6 +135,7 @@ def test_kernels_run_on_a_stream_of_the_users(software_cuda: tuple[str, ...], tm
     assert len({record.stream for record in seen if record.engine == "compute"}) == 1
 
 
+@pytest.mark.process
 def test_where_no_ep_device_is_found_it_is_used_by_name(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     """As in a container that shows no card in /sys."""
     folder = software_cuda[-1]
@@ -135,9 +148,134 @@ def test_where_no_ep_device_is_found_it_is_used_by_name(software_cuda: tuple[str
     assert status == ["ok", "ok", "ok", "unsupported"]  # host-accessible
 
 
+@pytest.mark.process
 def test_an_operator_that_needs_cudnn_says_where_to_get_it(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     ran = ortbench("run", MODELS / "compute_bound.onnx", "--ep", "cuda", "--out", tmp_path, prefix=software_cuda)
     assert ran.code == 1
     assert ran.error_line.startswith(
         "the first run failed, as cuDNN is missing (it comes with: pip install 'onnxruntime-gpu[cuda,cudnn]'): "
     )
+
+
+KERNEL_W, COPY_W, IDLE_W = 100.0, 30.0, 20.0
+PATIENCE_S = 120.0
+
+
+def wait_for(there: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not there():
+        assert time.monotonic() < until, "it never came"
+        time.sleep(0.01)
+
+
+def drawn(found: dict[str, Any], trace: Path, late_s: float = 0) -> float:
+    """What the law says that the work drew which ended in the stretch, or so much earlier, J a run; it counts when it ends."""
+    begin = found["start_ns"] - late_s * 1e9
+    end = begin + sum(seconds for _, seconds, _ in found["parts"]) * 1e9
+    watts = {"compute": KERNEL_W, "h2d": COPY_W, "d2h": COPY_W}
+    inside = [it for it in softcuda.records(trace) if it.engine in watts and begin <= it.end_ns <= end]
+    joules = sum(watts[it.engine] * (it.end_ns - it.begin_ns) / 1e9 for it in inside)
+    return float(joules / sum(runs for runs, _, _ in found["parts"]))
+
+
+@pytest.mark.process
+def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    """With clocks locked meanwhile, and reset at the end."""
+    card, trace = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W), tmp_path / "trace"
+    prefix = with_knobs(software_cuda, Config(kernel_us=5000, card=card.path, trace=trace))
+    asked = ("--ep", "cuda", "--mode", "device-tensors", "--iterations", 6, "--warmup", 1, "--measure-energy")
+    result = measure(TINY, *asked, "--lock-clocks", "base", out=tmp_path / "out", prefix=prefix)
+    case = cases(result)["device-tensors"]
+    found, metrics = case["energy"], case["metrics"]
+    assert (found["how"], found["of"]) == ("counter", "GPU 0")
+    joules = metrics["energy"]
+    assert metrics["idle_power"]["value"] == pytest.approx(IDLE_W, rel=0.05)
+    assert joules["value"] == pytest.approx(drawn(found, trace), rel=0.05)
+    assert joules["ci95"][0] < joules["value"] < joules["ci95"][1]
+    assert len(found["parts"]) >= 5
+    seconds = sum(seconds for _, seconds, _ in found["parts"])
+    assert seconds > 1.5
+    assert metrics["power"]["value"] == pytest.approx(sum(it for _, _, it in found["parts"]) / seconds, rel=1e-3)
+    assert result["environment"]["locked_clocks"] == "base"
+    assert {reading["sm_mhz"] for reading in result["environment"]["gpu_readings"]} == {900}
+    assert card.locked_mhz == 0
+
+
+@pytest.mark.process
+def test_rounds_held_back_in_a_known_time_are_left_out(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    """The first half second of a measurement of at least 1.5 s."""
+    prefix = with_knobs(software_cuda, Config(kernel_us=10_000, slowed=0x40, slowed_until_s=0.5))
+    asked = ("--ep", "cuda", "--mode", "device-resident", "--iterations", 150, "--warmup", 1)
+    result = measure(TINY, *asked, out=tmp_path, prefix=prefix)
+    found, case = result["throttled"], cases(result)["device-resident"]
+    assert (found["reasons"], found["left_out"]) == (["its temperature (hardware)"], True)
+    assert 0 < len(found["rounds"]) < found["of"] == 50
+    assert found["rounds"] == list(range(len(found["rounds"])))
+    assert [it for it, _, _ in case["left_out"]["blocks"]["latency"]] == found["rounds"]
+    assert len(case["left_out"]["samples"]["latency"]) + len(case["samples"]["latency"]) == 150
+    assert case["metrics"]["latency"]["n"] == len(case["samples"]["latency"])
+    # No block that is in the figures began before a reading that says that the card is free again.
+    held = [it["at_ns"] for it in result["environment"]["gpu_readings"] if it["reasons"]]
+    assert all(start > max(held) for _, _, start in case["blocks"]["latency"])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("number", "of_worker"), [(signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)]
+)
+def test_clocks_are_reset_however_the_run_ends(
+    number: signal.Signals, of_worker: bool, software_cuda: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Ended by a signal, killed, or with its worker killed, as an EP that crashes does."""
+    card = Card(tmp_path / "card")
+    prefix = with_knobs(software_cuda, Config(card=card.path))
+    line = command("run", TINY, "--ep", "cuda", "--mode", "device-tensors", "--precision", 0, "--duration", 600,
+                   "--lock-clocks", 1200, "--out", tmp_path / "out", prefix=prefix)  # fmt: skip
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_for(lambda: card.locked_mhz == 1200)
+            (worker,) = (
+                it for it in psutil.Process(process.pid).children() if any("worker" in word for word in it.cmdline())
+            )
+        except BaseException:
+            process.kill()
+            raise
+        os.kill(worker.pid if of_worker else process.pid, number)
+        process.wait(PATIENCE_S)
+    assert process.returncode == (1 if of_worker else 143 if number == signal.SIGTERM else -number)
+    wait_for(lambda: card.locked_mhz == 0)
+
+
+@pytest.mark.process
+def test_who_may_not_lock_clocks_is_told_what_does_it(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    asked = ("run", TINY, "--ep", "cuda", "--mode", "device-tensors", "--out", tmp_path)
+    ran = ortbench(*asked, "--lock-clocks", 1200, prefix=software_cuda)
+    assert ran.code == 2
+    assert ran.error_line == (
+        "--lock-clocks 1200: you may not lock the clocks of GPU 0: run 'sudo nvidia-smi -i 0 -lgc 1200,1200' before and "
+        "'sudo nvidia-smi -i 0 -rgc' afterwards, without this option"
+    )
+    assert list(tmp_path.iterdir()) == []
+    card = Card(tmp_path / "card")
+    prefix = with_knobs(software_cuda, Config(card=card.path))
+    ran = ortbench(*asked, "--lock-clocks", 5000, prefix=prefix)
+    assert (ran.code, ran.error_line) == (2, "--lock-clocks 5000: GPU 0 does not take it: Invalid Argument")
+
+
+@pytest.mark.process
+def test_a_card_that_dozes_between_requests_takes_longer(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    """The clock falls to 210 of 1000 MHz after 0.1 s, and a request comes each 0.33 s: a kernel takes 4.8 times as long. The
+    first request may still meet a card that is awake, so there must be enough others."""
+    card = Card(tmp_path / "card", doze_ms=100, doze_mhz=210)
+    prefix = with_knobs(software_cuda, Config(kernel_us=20_000, card=card.path))
+    asked = ("--ep", "cuda", "--mode", "device-resident", "--rate", 3, "--arrivals", "uniform", "--duration", 5)
+    ran = ortbench("load", MODELS / "tiny.onnx", *asked, "--warmup", 1, "--out", tmp_path / "out", prefix=prefix)
+    assert ran.code == 0, ran.err
+    (path,) = (tmp_path / "out").glob("load-*/result.json")
+    result = load(path)
+    (level,) = load_cases(result)
+    alone = there(result.case("device-resident"))
+    assert (alone.value("sm_clock"), level.value("sm_clock")) == (1000, 210)
+    # That it is said, and not on a busy machine, is held by tests/facts/test_load.py.
+    slow, quick = there(level.stats("service_time")), there(alone.stats("latency"))
+    assert slow.median > 1.5 * quick.median

@@ -22,15 +22,7 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker import providers, session
 from ortbench.worker.proofs import check_outputs, find_difference
 from ortbench.worker.session import Model
-from tests.decoders import (
-    MODELS,
-    VOCAB,
-    Array,
-    Plain,
-    genai_folder,
-    gpt_like,
-    plain,
-)
+from tests.decoders import MODELS, VOCAB, Array, Plain, genai_folder, gpt_like, plain
 from tests.expect import refusal, there
 
 PROMPT, COUNT = 5, 7
@@ -167,17 +159,6 @@ def test_a_mode_that_takes_the_wrong_token_is_found_out(tmp_path: Path, monkeypa
 
 
 # What the model is
-
-
-def test_names_alone_say_as_much_as_a_file(tmp_path: Path) -> None:
-    folder = genai_folder(tmp_path / "model", "gpt")
-    _, loop, _ = made(folder)
-    (folder / "genai_config.json").unlink()
-    assert found_in(str(folder)) == (str(folder / "model.onnx"), Decoder())
-    _, other, _ = made(folder)
-    assert other.pairs == loop.pairs
-    one, two = there(loop.generated), there(other.generated)
-    assert (two.tokens.tolist(), two.said_by, one.said_by) == (one.tokens.tolist(), "", "genai_config.json")
 
 
 def test_what_genai_config_says(tmp_path: Path) -> None:

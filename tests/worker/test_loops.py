@@ -24,11 +24,7 @@ from ortbench.worker.proofs import check_outputs
 from ortbench.worker.session import Model
 from tests.conftest import MODELS
 from tests.truth import in_fork
-from tests.wrong_loops import (
-    CASES,
-    READS_LATE,
-    RIGHT,
-)
+from tests.wrong_loops import CASES, READS_LATE, RIGHT
 
 CACHE = (("present.*", "past_key_values.*"),)
 GROWN: dict[str, int | str] = {"total_length": "past_length+sequence"}

@@ -1,17 +1,21 @@
-"""Outputs: when two arrays are the same, what is said when they are not, and poison that no output survives."""
+"""Outputs: when two arrays are the same, how far they are apart, poison that none survives, and nodes that draw at random."""
 
 from __future__ import annotations
 
 import itertools
+import math
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 
 from ortbench.worker import proofs
-from ortbench.worker.proofs import difference, poison
-from ortbench.worker.tensors import Array
+from ortbench.worker.proofs import compare_outputs, difference, error_metrics, poison
+from ortbench.worker.tensors import Array, random_nodes, random_nodes_note
+from tests.conftest import ortbench
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOAT8 = [
@@ -170,3 +174,159 @@ def test_poison_keeps_the_form_and_leaves_the_reference_alone(dtype: np.dtype[An
         assert (poisoned.dtype, poisoned.shape) == (dtype, reference.shape)
         assert every_element_differs(poisoned, reference)
         assert np.array_equal(reference, before)
+
+
+NOTHING = {"max_error": None, "mean_error": None, "sqnr": None, "cosine": None, "top1": None}
+
+
+def figures(got: Any, reference: Any, name: str = "y") -> dict[str, Any]:
+    found: dict[str, Any] = {**error_metrics(name, got, reference)}
+    assert found.pop("name") == name
+    return found
+
+
+def vector(*values: float, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    return np.array(values, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("chunk", [7, 1 << 22])
+def test_the_formulas(dtype: Any, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole arrays in float64 give what chunks of them give."""
+    monkeypatch.setattr(proofs, "_CHUNK", chunk)
+    random = np.random.default_rng(1)
+    r = random.standard_normal((5, 4, 3)).astype(dtype)
+    g = (r.astype(np.float64) * (1 + 0.1 * random.standard_normal(r.shape))).astype(dtype)
+    x, y = g.astype(np.float64).ravel(), r.astype(np.float64).ravel()
+    assert figures(g, r) == {
+        "max_error": pytest.approx(np.max(np.abs(x - y))),
+        "mean_error": pytest.approx(np.mean(np.abs(x - y))),
+        "sqnr": pytest.approx(20 * np.log10(np.linalg.norm(y) / np.linalg.norm(y - x))),
+        "cosine": pytest.approx(x @ y / (np.linalg.norm(x) * np.linalg.norm(y))),
+        "top1": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("got", "reference", "expected"),
+    [
+        (vector(3, 4, 0.5), vector(3, 4, 0), {"max_error": 0.5, "mean_error": pytest.approx(0.5 / 3), "sqnr": pytest.approx(20.0),
+         "cosine": pytest.approx(25 / (5 * math.sqrt(25.25)))}),
+        (vector(1, 2), vector(1, 2), {"max_error": 0.0, "mean_error": 0.0, "cosine": 1.0}),
+        (vector(math.nan, 2, math.inf), vector(math.nan, 1, math.inf),
+         {"max_error": 1.0, "mean_error": pytest.approx(1 / 3), "sqnr": 0.0, "cosine": 1.0}),
+        (vector(math.inf, 2), vector(-math.inf, 2), {}),
+        (vector(math.nan, 2), vector(1, 2), {}),
+        (vector(1), vector(0), {"max_error": 1.0, "mean_error": 1.0}),  # no signal, so no ratio
+        (vector(-1, dtype=np.int8), vector(100, dtype=np.int8), {"max_error": 101.0, "mean_error": 101.0, "cosine": -1.0,
+         "sqnr": pytest.approx(10 * math.log10(1e4 / 101**2))}),
+        (vector(1e300, dtype=np.float64), vector(-1e300, dtype=np.float64), {"max_error": 2e300, "mean_error": 2e300}),
+        (vector(1, 2), vector(1), {}),
+        (np.array(["a"], object), np.array(["b"], object), {}),
+        (vector(1, dtype=bool), vector(0, dtype=bool), {}),
+        ([vector(1)], [vector(2)], {}),
+        (None, vector(1), {}),
+        (vector(), vector(), {}),
+    ],
+)  # fmt: skip
+def test_what_has_which_figures(got: Any, reference: Any, expected: dict[str, Any]) -> None:
+    assert figures(got, reference) == {**NOTHING, **expected}
+
+
+@pytest.mark.parametrize(
+    ("got", "reference", "name", "share"),
+    [
+        ([[1, 3, 2], [5, 4, 0]], [[1, 9, 2], [4, 5, 0]], "y", 0.5),
+        ([[1, 3, 2]], [[7, 1, 7]], "y", 0.0),
+        ([[1, 2, 3]], [[7, 1, 7]], "y", 1.0),  # of two largest either will do
+        ([[[0.25, 0.75]]], [[[0.5, 0.5]]], "y", 1.0),  # rows of probabilities
+        ([[[3, 4]]], [[[4, 3]]], "y", None),  # neither by name nor by form
+        ([[[3, 4]]], [[[4, 3]]], "logits", 0.0),
+        ([3, 4], [4, 3], "class_scores", 0.0),
+        ([[3], [4]], [[4], [3]], "logits", None),
+    ],
+)
+def test_top1_agreement_of_scores(got: Any, reference: Any, name: str, share: float | None) -> None:
+    assert figures(np.array(got, np.float32), np.array(reference, np.float32), name)["top1"] == share
+
+
+def test_all_outputs_count() -> None:
+    near, far = vector(1, 2.02), vector(1, 4)
+    base = vector(1, 2)
+    found = compare_outputs([("a", base, base), ("b", near, base), ("c", base, base)], None, None)
+    assert found["differs"] is not None
+    assert found["differs"].startswith("1 of 2 values of output b differ")
+    assert found["relative"] == pytest.approx(0.01, rel=1e-3)
+    assert (found["accepts"] or "").startswith("--rtol 0.0")
+    assert [it["name"] for it in found["distances"]] == ["a", "b", "c"]
+    assert compare_outputs([("b", near, base), ("c", far, base)], None, None)["relative"] == pytest.approx(1.0)
+    whole = [("b", near, base), ("n", vector(1, dtype=np.int64), vector(2, dtype=np.int64))]
+    assert compare_outputs(whole, None, None)["relative"] is None  # of integers nobody can tell
+    assert compare_outputs([("b", near, base)], 0.02, None) == {
+        "differs": None, "relative": 0.0, "accepts": None, "distances": [error_metrics("b", near, base)],
+    }  # fmt: skip
+
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "f" : 1, "com.microsoft" : 1]>'
+NONE = "(float[4] x, bool t) => (float[4] y) { y = Relu(x) }"
+
+
+def model(body: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f"{HEAD} g {body}")
+
+
+INSIDE = """(float[4] x, bool c) => (float[4] y) <bool t = {0}> { y = If (c) <
+    then_branch = a () => (float[4] p) { p = RandomUniformLike(x) }, else_branch = b () => (float[4] q) { q = Dropout(x, , t) }> }"""
+NOISY = """(float[4] x) => (float[4] y) { y = f.noisy(x) }
+    <domain: "f", opset_import: ["" : 17]> noisy (a) => (b) { r = RandomNormalLike(a) b = Add(a, r) }"""
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (NONE, []),
+        ("(float[4] x) => (float[4] y) { y = RandomNormal<shape=[4]>() }", ["RandomNormal 'y'"]),
+        ("(float[4] x) => (float[4] y) { y = RandomNormalLike<seed=1.0>(x) }", ["RandomNormalLike 'y'"]),
+        ("(float[4] x) => (float[4] y) { y = RandomUniform<shape=[4]>() }", ["RandomUniform 'y'"]),
+        ("(float[4] x) => (float[4] y) { y = RandomUniformLike(x) }", ["RandomUniformLike 'y'"]),
+        ("(float[4] x) => (float[4] y) { y = Bernoulli(x) }", ["Bernoulli 'y'"]),
+        ("(float[1, 4] x) => (int32[1, 3] y) { y = Multinomial<sample_size=3>(x) }", ["Multinomial 'y'"]),
+        # Dropout: a flag that is no constant may be true in a run.
+        ("(float[4] x) => (float[4] y) { y = Dropout(x) }", []),
+        ("(float[4] x) => (float[4] y) <bool t = {1}> { y = Dropout(x, , t) }", ["Dropout 'y'"]),
+        ("(float[4] x) => (float[4] y) <bool t = {0}> { y = Dropout(x, , t) }", []),
+        ("(float[4] x) => (float[4] y) { t = Constant<value = bool {1}>() y = Dropout(x, , t) }", ["Dropout 'y'"]),
+        ("(float[4] x) => (float[4] y) { t = Constant<value = bool {0}>() y = Dropout(x, , t) }", []),
+        ("(float[4] x, bool t) => (float[4] y) { y = Dropout(x, , t) }", ["Dropout 'y'"]),
+        ("(float[4] x) => (float[4] y) { z = Relu(x) y = f.RandomNormal(z) }", []),  # another one of that name
+        (INSIDE, ["RandomUniformLike 'p'"]),
+        (NOISY, ["RandomNormalLike 'r' in function noisy"]),
+    ],
+)
+def test_random_nodes_are_found(body: str, found: list[str]) -> None:
+    assert list(random_nodes(model(body))) == found
+
+
+def test_many_are_counted(tmp_path: Path) -> None:
+    many = " ".join(f"n{i} = RandomNormalLike(x)" for i in range(7))
+    onnx.save(
+        model(f"(float[4] x) => (float[4] y) {{ {many} y = Sum(n0, n1, n2, n3, n4, n5, n6) }}"), tmp_path / "m.onnx"
+    )
+    assert "'n4' and 2 more (" in random_nodes_note(str(tmp_path / "m.onnx"))
+
+
+@pytest.mark.process
+def test_the_error_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(model("(float[4] x) => (float[4] y) { r = RandomNormalLike(x) y = Add(x, r) }"), path)
+    once = ("--ep", "cpu", "--iterations", 1, "--warmup", 0, "--out", tmp_path / "out")
+    ran = ortbench("run", path, *once)
+    assert ran.code == 1
+    said = "; the model has random nodes, which draw anew in each inference: RandomNormalLike 'r' (a seed makes"
+    assert len(ran.err.splitlines()) == 4
+    assert all("values of output" in line and said in line for line in ran.err.splitlines())
+    np.savez(tmp_path / "out.npz", y=np.zeros(4, np.float32))
+    expected = ortbench("run", path, *once, "--expect", tmp_path / "out.npz")
+    assert expected.code == 1
+    assert "not the expected ones" in expected.error_line
+    assert said in expected.error_line

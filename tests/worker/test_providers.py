@@ -1,4 +1,4 @@
-"""Why a library did not load, in words a user can act on."""
+"""EPs: how they are named, found and chosen, what their devices are, and why a library did not load."""
 
 from __future__ import annotations
 
@@ -6,18 +6,113 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
+import numpy as np
 import onnxruntime as ort
 import pytest
 
-from ortbench.plan.target import Target
-from ortbench.worker import memory, plugins, providers
+from ortbench.core import eps
+from ortbench.core.eps import CPU_EP
+from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.plan.target import POLICIES, Target
+from ortbench.worker import libraries, memory, plugins, providers, session, streams
+from ortbench.worker.environment import find_distributions
 from ortbench.worker.libraries import load_problem
 from ortbench.worker.modes import unsupported_reason
 from ortbench.worker.providers import Provider, library_name
+from ortbench.worker.session import fix_hint
+from ortbench.worker.tensors import TensorSpec
+from tests import openvino
 from tests.compiling import BuildError, compile_library
-from tests.conftest import MODELS, ONCE, ROOT, device_library, lacking, measure
+from tests.conftest import MODELS, ONCE, ROOT, cases, device_library, lacking, measure, ortbench
+from tests.packages import install
+from tests.refdevice import EP_NAME, Config
+from tests.refdevice.refdevice import VENDOR_ID
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package called ``onnxruntime_*`` is all there is, and whoever searches for others fails."""
+    text = f"def get_library_path(): return {__file__!r}\ndef get_ep_name(): return 'TestsOwnExecutionProvider'\n"
+    install(tmp_path, "onnxruntime-tests-own", {"onnxruntime_tests_own/__init__.py": text})
+    found = eps.by_name((str(tmp_path),))
+
+    def search() -> NoReturn:
+        raise TimeoutError
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(plugins, "_plugins", {})
+    monkeypatch.setattr(eps, "by_name", lambda: found)
+    monkeypatch.setattr(eps, "everywhere", search)
+    monkeypatch.setattr(plugins, "built_in_eps", lambda: ("CUDAExecutionProvider", "CPUExecutionProvider"))
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("name", "ep", "package"),
+    [
+        ("cpu", "CPUExecutionProvider", None),
+        ("cuda", "CUDAExecutionProvider", None),
+        ("onnxruntime-tests-own", "TestsOwnExecutionProvider", "onnxruntime-tests-own"),
+        ("testsown", "TestsOwnExecutionProvider", "onnxruntime-tests-own"),
+        ("TESTSOWNEXECUTIONPROVIDER", "TestsOwnExecutionProvider", "onnxruntime-tests-own"),
+    ],
+)
+def test_a_name_that_onnxruntime_or_its_packages_answer_costs_no_search(
+    name: str, ep: str, package: str | None
+) -> None:
+    found = plugins.find_ep(name)
+    assert (found.ep, found.plugin and found.plugin.distribution) == (ep, package)
+    assert ("onnxruntime_tests_own" in sys.modules) == (package is not None)
+    sys.modules.pop("onnxruntime_tests_own", None)
+
+
+@pytest.mark.usefixtures("own")
+def test_any_other_name_is_searched_for_and_no_name_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TimeoutError):
+        plugins.find_ep("openvino")
+    monkeypatch.setattr(eps, "everywhere", eps.by_name)
+    for name in ("", ".AUTO"):
+        with pytest.raises(BadInput, match="no such execution provider"):
+            plugins.find_ep(name)
+    assert "onnxruntime_tests_own" not in sys.modules
+
+
+QUICK = ["--iterations", 2, "--warmup", 1]
+FAST_DEVICE = ("env", *(f"{name}={value}" for name, value in Config(compute_us=100).environ().items()))
+
+
+@pytest.mark.process
+def test_the_reference_device_is_chosen(library: Path, tmp_path: Path) -> None:
+    policy, arguments = "prefer-gpu", ["--ep", "prefer-gpu", "--ep-library", library, *QUICK]
+    result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path, prefix=FAST_DEVICE)
+    target = result["target"]
+    assert (target["ep"], target["ep_requested"], target["policy"]) == (EP_NAME, policy, POLICIES[policy])
+    assert (target["device"]["type"], target["device"]["vendor_id"]) == ("GPU", VENDOR_ID)
+    assert target["memory"]["default"] == "RefDevice (DEFAULT)"
+    assert target["ep_version"] == "1.0.0"
+    assert {case["status"] for case in cases(result).values()} == {"ok"}
+    assert cases(result)["device-tensors"]["metrics"]["bytes_h2d"]["value"] == 64
+
+
+@pytest.mark.process
+def test_the_cpu_is_chosen_though_there_is_a_gpu(library: Path, tmp_path: Path) -> None:
+    arguments = ["--ep", "prefer-cpu", "--ep-library", library, "--mode", "cpu-tensors", *QUICK]
+    target = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path)["target"]
+    cpu = openvino.EP if openvino.problem() is None else CPU_EP  # that of OpenVINO where it has a device
+    assert (target["ep"], target["device"]["type"]) == (cpu, "CPU")
+
+
+@pytest.mark.process
+def test_plugin_packages_are_registered_first(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    line = ("--ep", "prefer-gpu", "--mode", "cpu-tensors", *QUICK)
+    target = measure(MODELS / "tiny.onnx", *line, out=tmp_path, prefix=software_gpu)["target"]
+    assert (target["ep"], target["device"]["vendor_id"]) == ("WebGpuExecutionProvider", 0x1002)
 
 
 @pytest.mark.parametrize(
@@ -112,3 +207,156 @@ def test_an_ep_that_is_called_what_its_library_is_registered_as(tmp_path: Path) 
     result = measure(MODELS / "tiny.onnx", "--ep", library, "--mode", "device-tensors", *ONCE, out=tmp_path / "out")
     assert (result["target"]["ep"], result["target"]["ep_library"]) == ("mine", str(library))
     assert result["placement"]["nodes"] == {"mine": 1}
+
+
+ERROR = "Error creating execution provider: Could not determine default backend path for device"
+SPEC = find_spec("onnxruntime_qnn")
+BACKEND = None if SPEC is None or SPEC.origin is None else Path(SPEC.origin).with_name("libQnnHtp.so")
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (["libQnnHtp.so", "libQnnGpu.so"],
+         "; name a backend with --ep-option backend_path={}/libQnnHtp.so (without Qualcomm's NPU it simulates one, far slower)"),
+        (["QnnHtp.dll"],
+         "; name a backend with --ep-option backend_path={}/QnnHtp.dll (without Qualcomm's NPU it simulates one, far slower)"),
+        (["libQnnGpu.so"], "; name a backend with --ep-option backend_path={}/libQnnGpu.so"),
+        ([], "; name QNN's backend library with --ep-option backend_path=PATH"),
+    ],
+)  # fmt: skip
+def test_the_backend_beside_the_plugin_is_named(files: list[str], said: str, tmp_path: Path) -> None:
+    for name in files:
+        (tmp_path / name).touch()
+    assert fix_hint(ERROR, str(tmp_path / "lib.so")) == said.format(tmp_path)
+    assert fix_hint("something else", str(tmp_path / "lib.so")) == ""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(BACKEND is None or not BACKEND.is_file(), reason="the package onnxruntime-qnn is not installed")
+def test_the_way_out_is_one(tmp_path: Path) -> None:
+    arguments = (MODELS / "tiny.onnx", "--ep", "qnn", "--mode", "cpu-tensors", *ONCE)
+    ran = ortbench("run", *arguments, "--out", tmp_path / "failed")
+    if ran.code:  # not on a machine with the NPU
+        assert ran.code == 1
+        assert f"{ERROR}; name a backend with --ep-option backend_path={BACKEND} (without" in ran.error_line
+    option = ("--ep-option", f"backend_path={BACKEND}")
+    result = measure(*arguments, *option, "--rtol", 0.05, "--atol", 0.05, out=tmp_path / "out")
+    assert result["target"]["ep"] == "QNNExecutionProvider"
+    assert cases(result)["cpu-tensors"]["status"] == "ok"
+
+
+def put_record(folder: Path, name: str, *files: str) -> None:
+    """What pip leaves of a package besides its files."""
+    place = folder / f"{name}.dist-info"
+    place.mkdir()
+    (place / "RECORD").write_text("".join(f"{file},sha256=x,1\n" for file in files))
+
+
+MODULE = "onnxruntime/__init__.py"
+
+
+def test_who_brings_the_module(tmp_path: Path) -> None:
+    put_record(tmp_path, "onnxruntime-1.31.1", "onnxruntime/LICENSE", MODULE)
+    put_record(tmp_path, "onnxruntime_windowsml-1.30.0", MODULE)
+    put_record(tmp_path, "onnxruntime_ep_webgpu-0.4.0", "onnxruntime_ep_webgpu/__init__.py")
+    put_record(tmp_path, "onnxruntime_qnn-2.7.0", "onnxruntime_qnn/__init__.py")
+    put_record(tmp_path, "onnxruntime_genai-0.9.0", "onnxruntime_genai/onnxruntime/__init__.py")
+    put_record(tmp_path, "onnx-1.19.0", "onnx/__init__.py")
+    (tmp_path / "onnxruntime_gpu-1.0.0.dist-info").mkdir()  # what an interrupted installation leaves
+    assert [(it["name"], it["version"], it["folder"]) for it in find_distributions(str(tmp_path))] == [
+        ("onnxruntime", "1.31.1", str(tmp_path)),
+        ("onnxruntime-windowsml", "1.30.0", str(tmp_path)),
+    ]
+    assert find_distributions(str(tmp_path / "nowhere")) == []
+
+
+def test_one_that_lacks_what_ortbench_needs_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ort, "__version__", "1.23.2")
+    monkeypatch.setattr(libraries, "_NEEDED", (libraries.ASSIGNMENT._replace(is_there=False),))
+    with pytest.raises(BenchmarkFailed, match=r"^ONNX Runtime 1\.23\.2 is too old: ortbench needs 1\.24 or newer$"):
+        libraries.refuse_old()
+
+
+@pytest.mark.parametrize("default", [True, False])
+def test_memory_before_1_28_is_made_by_its_vendor_and_is_none_of_the_hosts(
+    default: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libraries, "SHARED_VALUES", libraries.SHARED_VALUES._replace(is_there=False))
+    monkeypatch.setattr(providers, "_results", {})
+    monkeypatch.setattr(providers, "_run_trial", lambda info, kind: providers.TrialResult())
+    kinds = {getattr(ort.OrtDeviceMemoryType, name): name for name in ("DEFAULT", "HOST_ACCESSIBLE")}
+    infos = {
+        kind: SimpleNamespace(name=name, device_mem_type=kind, device_vendor_id=0x1234, device_id=3)
+        for kind, name in kinds.items()
+        if default or name != "DEFAULT"
+    }
+    device = SimpleNamespace(type=SimpleNamespace(name="NPU"))
+    provider = Provider(
+        "SomeEP", SimpleNamespace(ep_name="SomeEP", ep_metadata={}, device=device, memory_info=infos.get)
+    )
+    own = memory.device_memory(provider)
+    if own is None:
+        reasons = {unsupported_reason(mode, provider) for mode in ("device-tensors", "device-resident", "pipelined")}
+        assert (default, reasons) == (False, {"no device memory that Python reaches before ONNX Runtime 1.28"})
+        return
+    made: list[Any] = []
+
+    def make(*arguments: Any, **named: Any) -> Any:
+        made.append((arguments[0], named))
+        return SimpleNamespace(data_ptr=lambda: 1)
+
+    monkeypatch.setattr(ort.OrtValue, "ortvalue_from_shape_and_type", make)
+    own.allocate(TensorSpec("x", "tensor(float)", (2,)), (2,))
+    assert made == [([2], {"device_type": "npu", "device_id": 3, "vendor_id": 0x1234})]
+
+
+def test_streams_that_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise RuntimeError("no streams today")
+
+    by_name = Provider("CUDAExecutionProvider")
+    with pytest.raises(BadInput, match="--stream cuda-python does without"):
+        streams.make_compute_stream("ort", by_name)
+    with pytest.raises(BenchmarkFailed, match="CUDAExecutionProvider made no stream: no streams today"):
+        streams.make_compute_stream("ort", replace(by_name, ep_device=SimpleNamespace(create_sync_stream=refuse)))
+    monkeypatch.setitem(sys.modules, "cuda", None)
+    with pytest.raises(BadInput, match="--stream cuda-python: the package cuda-python does not load: "):
+        streams.make_compute_stream("cuda-python", by_name)
+
+
+DML = Provider("DmlExecutionProvider", device_index=1)
+MICROSOFT = 0x1414
+X = TensorSpec("x", "tensor(float)", (2, 3))
+
+
+def test_memory_is_allocated_by_the_devices_name_and_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(ort.OrtValue, "ortvalue_from_shape_and_type", lambda *given: made.append(given))
+    assert memory.describe_memory(DML) == {"kind": "named-device", "default": "dml:1", "host_accessible": None}
+    own = memory.device_memory(DML)
+    assert own is not None
+    own.allocate(X, (2, 3))
+    assert made == [([2, 3], np.float32, "dml", 1)]
+
+
+def test_outputs_without_a_shape_are_bound_by_the_devices_vendor() -> None:
+    own = memory.device_memory(DML)
+    assert own is not None
+    device = own.ort_device()
+    assert (device.vendor_id(), device.device_id()) == (MICROSOFT, 1)
+
+
+def test_the_session_names_the_device_and_allows_no_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def open_session(path: str, options: object, **named: Any) -> None:
+        asked.update(named, path=path)
+        raise RuntimeError("no such device")
+
+    monkeypatch.setattr(ort, "InferenceSession", open_session)
+    path = str(MODELS / "tiny.onnx")
+    with pytest.raises(Exception, match="no such device"):
+        session.open_model(path, Target(ep="dml", options={"k": "v"}), DML)
+    own = {"k": "v", "device_id": "1"}
+    assert asked == {"path": path, "providers": [(DML.name, own), "CPUExecutionProvider"], "enable_fallback": 0}

@@ -1,17 +1,31 @@
-"""ONNX Runtime's session options: what a session is made with, what a result and its heading say, and what a program sets."""
+"""Settings of sessions and runs: what a session is made with, entries that do nothing, and inputs in another library's memory."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 
+from ortbench.core.errors import BadInput, Unsupported
+from ortbench.model.modes import MODES, RESIDENT
 from ortbench.model.settings import OF_SESSION
-from ortbench.plan.target import Target
-from ortbench.worker import opening, providers
+from ortbench.plan.target import Inputs, Target
+from ortbench.worker import first_run, opening, providers, session, streams
+from ortbench.worker.modes import make_mode
+from ortbench.worker.opening import RUN, SESSION, sentences, undocumented_keys
+from ortbench.worker.proofs import check_outputs
 from ortbench.worker.session import open_model
-from tests.conftest import MODELS, ONCE, ortbench
+from ortbench.worker.tensors import host_value
+from tests.conftest import MODELS, ONCE, ROOT, cases, measure, ortbench
+from tests.refdevice import Config
 
 TINY = str(MODELS / "tiny.onnx")
 # What a session has by default, and other values of everything.
@@ -75,3 +89,246 @@ def test_entries_about_threads_between_operators_do_something_where_there_are_so
     for mode, codes in (("sequential", ["session-config-ignored"]), ("parallel", [])):
         target = Target(ep="cpu", execution_mode=mode, session_config={"session.inter_op.allow_spinning": "0"})
         assert [it["code"] for it in opening.option_warnings(target, providers.find(target))] == codes
+
+
+SHRINKS = "memory.enable_memory_arena_shrinkage"
+
+LOOK = """
+import json, sys
+from ortbench.model.modes import MODES
+from ortbench.plan.target import Inputs, Target
+from ortbench.worker.modes import make_mode
+from ortbench.worker.proofs import check_outputs
+from ortbench.worker import first_run, providers, session
+
+def entry(options, name):
+    try:
+        return options.get_run_config_entry(name)
+    except Exception:  # there is none
+        return None
+
+class Watched:
+    def __init__(self, session): self.session, self.seen = session, []
+    def __getattr__(self, name): return getattr(self.session, name)
+    def watch(self, options):
+        names = ("a.b", "disable_synchronize_execution_providers")
+        self.seen.append(None if options is None else [entry(options, name) for name in names])
+    def run(self, names, feeds, options):
+        self.watch(options)
+        return self.session.run(names, feeds, options)
+    def run_with_iobinding(self, binding, options):
+        self.watch(options)
+        return self.session.run_with_iobinding(binding, options)
+
+target = Target(library=sys.argv[2], run_config={"a.b": "c"})
+model = session.open_model(sys.argv[1], target, providers.find(target))
+model.session = Watched(model.session)
+data = first_run.make_data(sys.argv[1], model, Inputs())
+found = {"": model.session.seen[:]}
+for name in reversed(MODES):  # what a mode adds for itself would be seen in those after it
+    del model.session.seen[:]
+    made = make_mode(name, model, data)
+    check_outputs(made, None, None)
+    for call, a, b in made.phases().values():
+        call(a, b)
+    made.wait_idle()
+    found[name] = model.session.seen[:]
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.process
+def test_every_run_of_every_mode_has_it(real_library: Path) -> None:
+    config = Config(alignment=0)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, TINY, str(real_library)],
+        cwd=ROOT, env={**os.environ, **config.environ()}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found.keys() == {"", *MODES}
+    for mode, seen in found.items():
+        assert seen, mode
+        own = "1" if mode == "device-resident-async" else None
+        assert {tuple(entries or ()) for entries in seen} == {("c", own)}, mode
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("a" * 1025 + "=1", "--run-config: Config key is empty or longer than maximum length 1024"),
+        (f"{SHRINKS}=tpu:0", f"the model refuses to run with --run-config {SHRINKS}=tpu:0 and synthetic inputs"),
+    ],
+)
+def test_what_is_refused_is_a_line(entry: str, message: str, tmp_path: Path) -> None:
+    ran = ortbench("run", TINY, "--ep", "cpu", "--run-config", entry, "--out", tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.error_line
+
+
+NO_ENTRY = "does nothing: it is an attribute of SessionOptions and no entry"
+NOT_KNOWN = "probably does nothing: ONNX Runtime 1.31.1 knows no such entry"
+SPINNING = f"{NOT_KNOWN}; the nearest that it knows is session.intra_op.allow_spinning"
+
+
+@pytest.mark.parametrize(
+    ("option", "key", "said"),
+    [
+        (SESSION, "session.intra_op_num_threads", f"{NO_ENTRY}; --intra-op-threads sets it"),
+        (SESSION, "intra_op_num_threads", f"{NO_ENTRY}; --intra-op-threads sets it"),
+        (SESSION, "session.graph_optimization_level", f"{NO_ENTRY}; --opt-level sets it"),
+        (SESSION, "session.enable_cpu_mem_arena", f"{NO_ENTRY}; --no-cpu-mem-arena sets it"),
+        (SESSION, "session.log_severity_level", f"{NO_ENTRY}; ortbench has no option for it"),
+        (SESSION, "session.enable_profiling", f"{NO_ENTRY}; ortbench run --measure-nodes profiles some runs"),
+        (SESSION, "session.inter_op.allow_spinning",
+         "does nothing: it is about threads between operators, which --execution-mode parallel alone has"),
+        (SESSION, "memory.enable_memory_arena_shrinkage", "does nothing: it is an entry of RunOptions, which --run-config sets"),
+        (SESSION, "ep.dynamic.workload_type",
+         "does nothing: it is set on a session that is open (set_ep_dynamic_options); ortbench has no option for it"),
+        (SESSION, "session.intra_op.allow_spining", SPINNING),
+        (SESSION, "allow_spinning", SPINNING),
+        (SESSION, "session.intra_op_num_thread",
+         f"{NOT_KNOWN}; the nearest is session.intra_op_num_threads, which is an attribute of SessionOptions and no entry; "
+         "--intra-op-threads sets it"),
+        (SESSION, "k", NOT_KNOWN),
+        (RUN, "session.disable_prepacking", "does nothing: it is an entry of SessionOptions, which --session-config sets"),
+        (RUN, "terminate", "does nothing: it is an attribute of RunOptions and no entry; ortbench has no option for it"),
+        (RUN, "memory.enable_arena_shrinkage",
+         f"{NOT_KNOWN}; the nearest that it knows is memory.enable_memory_arena_shrinkage"),
+    ],
+)  # fmt: skip
+def test_an_entry_that_does_nothing_is_named_with_what_does_it(option: str, key: str, said: str) -> None:
+    assert sentences(option, {key: "1"}, (), "1.31.1") == [f"{option} {key} {said}"]
+
+
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        (SESSION, "session.intra_op.allow_spinning"),
+        (SESSION, "ep.context_enable"),
+        (SESSION, "ep.someexecutionprovider.any_key"),
+        (SESSION, "ep.cuda.use_arena"),
+        (RUN, "memory.enable_memory_arena_shrinkage"),
+        (RUN, "qnn.htp_perf_mode"),
+    ],
+)
+def test_documented_entries_are_not_judged(option: str, key: str) -> None:
+    assert undocumented_keys(option, [key]) == []
+    assert sentences(option, {key: "1"}, (), "1.31.1") == []
+
+
+def test_entries_that_a_library_holds_are_not_judged() -> None:
+    entries = {"session.brand_new": "1", "session.brand_ne": "1"}
+    assert undocumented_keys(SESSION, entries) == [*entries]
+    (said,) = sentences(SESSION, entries, {"session.brand_new"}, "1.31.1")
+    assert said == f"--session-config session.brand_ne {NOT_KNOWN}; the nearest that it knows is session.brand_new"
+
+
+def said(result: dict[str, object], code: str) -> list[str]:
+    warnings: list[dict[str, str]] = result["warnings"]  # type: ignore[assignment]
+    return [it["message"] for it in warnings if it["code"] == code]
+
+
+@pytest.mark.process
+def test_a_run_and_inspect_name_entries_that_do_nothing_and_no_others(tmp_path: Path) -> None:
+    entries = ["session.intra_op_num_threads=1", "session.intra_op.allow_spinning=0", "ep.some.key=1",
+               "mlas.disable_kleidiai=1"]  # fmt: skip
+    typed = [TINY, "--ep", "cpu", *(word for entry in entries for word in ("--session-config", entry))]
+    found = measure(*typed, "--mode", "cpu-tensors", *ONCE, "--run-config", "hurga=1", out=tmp_path / "out")
+    threads = f"--session-config session.intra_op_num_threads {NO_ENTRY}; --intra-op-threads sets it"
+    assert said(found, "session-config-ignored") == [threads]
+    assert [text.partition(" probably")[0] for text in said(found, "run-config-ignored")] == ["--run-config hurga"]
+    inspected = json.loads(ortbench("inspect", *typed, "--json", "-").out)
+    assert said(inspected, "session-config-ignored") == [threads]
+
+
+@pytest.mark.process
+def test_an_ep_option_that_is_taken_without_a_word_and_named_nowhere(
+    software_gpu: tuple[str, ...], tmp_path: Path
+) -> None:
+    found = measure(
+        TINY, "--ep", "webgpu", "--mode", "cpu-tensors", *ONCE, "--ep-option", "nonsense=1", "--ep-option", "validationMode=disabled",
+        out=tmp_path / "out", prefix=software_gpu,
+    )  # fmt: skip
+    assert said(found, "ep-option-ignored") == [
+        "--ep-option nonsense probably does nothing: WebGpuExecutionProvider took it without a word, and its library does "
+        "not hold that name"
+    ]
+
+
+@pytest.mark.process
+def test_names_are_found_whole_or_in_the_pieces_of_machine_code(tmp_path: Path) -> None:
+    (tmp_path / "library.so").write_bytes(b"\0whole_name\0 disable_\x01dynamic_\x02shapes\0 short")
+    names = ["whole_name", "disable_dynamic_shapes", "enable_dynamic_shapes", "short", "shor_", "whole_nam_"]
+    code = (
+        "import sys; from ortbench.worker.opening import _names_in_library\n"
+        "print(sorted(_names_in_library(sys.argv[1], sys.argv[2:])), _names_in_library('/nowhere.so', ['a']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "library.so", *names],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "['disable_dynamic_shapes', 'short', 'whole_name'] None\n"
+
+
+def opened(path: Path, body: str, library: str = "numpy") -> tuple[Any, Any, Any]:
+    """A model of ONNX's text form on the CPU EP, with device-resident inputs in a library's memory."""
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {body}'), path)
+    target = Target(ep="cpu", input_memory=library)
+    model = session.open_model(str(path), target, providers.find(target))
+    data = first_run.make_data(str(path), model, Inputs())
+    return model, data, make_mode(RESIDENT, model, data)
+
+
+RELU = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1>(b)  y = Mul(z, c) }"
+
+
+def test_numpy_is_not_copied(tmp_path: Path) -> None:
+    _, data, made = opened(tmp_path / "m.onnx", RELU)
+    check_outputs(made, None, None)
+    assert made.external.same_addresses()
+    found = made.check_inputs(made.external.write, None, None)
+    assert (found.verified, found.evidence) == (True, "the outputs followed inputs that were written in place")
+    assert np.array_equal(made.run_as_bound()[0], data.reference[0])
+
+
+def test_a_copy_is_found_by_address_and_by_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def copying(self: streams.ExternalInputs, spec: Any, array: Any) -> Any:
+        value = host_value(spec, array.copy())
+        self._held[spec.name] = array.copy(), value
+        return value
+
+    monkeypatch.setattr(streams.ExternalInputs, "wrap", copying)
+    *_, made = opened(tmp_path / "m.onnx", RELU.replace("bool[8] b", "float[8] b").replace("Cast<to = 1>", "Abs"))
+    assert not made.external.same_addresses()
+    found = made.check_inputs(made.external.write, None, None)
+    assert not found.verified
+    assert found.wrong is not None
+
+
+def test_what_cannot_be_told_is_not_claimed(tmp_path: Path) -> None:
+    *_, made = opened(tmp_path / "m.onnx", "g (float[1] x) => (float[1] y) { y = Relu(x) }")
+    found = made.check_inputs(made.external.write, None, None)
+    assert (found.verified, found.wrong) == (False, None)
+    assert "nothing would show" in found.evidence
+
+
+@pytest.mark.process
+def test_a_device_cannot_read_numpys_memory(library: Path, tmp_path: Path) -> None:
+    line = ("--input-memory", "numpy", "--ep-option", "compute_us=100", *ONCE)
+    found = cases(measure(MODELS / "tiny.onnx", "--ep-library", library, *line, out=tmp_path))
+    assert {mode for mode, case in found.items() if case["status"] == "ok"} == {"cpu-tensors", "host-accessible"}
+    reason = "numpy's arrays are in host memory, and RefDeviceExecutionProvider computes on a device"
+    assert {found[mode]["reason"] for mode in ("device-tensors", "device-resident")} == {reason}
+
+
+def test_cupy_is_for_cuda_alone() -> None:
+    with pytest.raises(Unsupported, match=r"^cupy has no memory of the device that CPUExecutionProvider computes on$"):
+        streams._cuda_index("cupy", providers.Provider("CPUExecutionProvider"))
+    assert streams._cuda_index("cupy", providers.Provider("CUDAExecutionProvider", device_index=1)) == 1
+    with pytest.raises(BadInput, match=r"^--input-memory no_such: it cannot be imported here: No module named"):
+        streams.check("no_such")
