@@ -137,7 +137,7 @@ _ALIKE = 0.75  # of two names: less is no slip of the fingers
 def _carry_out_and_warn(typed: list[str]) -> int:
     """Have a command carried out, and give the first warning that processes printed where the command did not."""
     output.begin()
-    code = _carry_out(typed)
+    code = features.exit_code(typed, _carry_out(typed))
     if warning := output.warning(where_shown=False, after_error=code != DONE):
         complain(warning)
     return code

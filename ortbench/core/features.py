@@ -6,7 +6,7 @@ A record is plain data and quick to import; what it names is loaded when it is w
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -40,6 +40,9 @@ class Command(NamedTuple):
     takes_folder: bool = False  # of a decoder in place of a model
     note: str = ""  # behind the sentence in help
     returns: str = ""  # what its function in Python gives, for its docstring
+    exit_code: str = (
+        ""  # the function of its module that says with which code it ends, of what is typed and the code that it had
+    )
 
 
 class Writer(NamedTuple):
@@ -164,6 +167,16 @@ def commands() -> dict[str, Command]:
 def record_of(command: str) -> Command:
     """What a feature says of its command; of one of the core nothing."""
     return commands().get(command, Command("", 0, "", ""))
+
+
+def exit_code(typed: Sequence[str], code: int) -> int:
+    """With which code a command ends that came to a code."""
+    record = record_of(typed[0]) if typed else None
+    return (
+        code
+        if record is None or not record.exit_code
+        else import_module(record.module).__dict__[record.exit_code](typed, code)
+    )
 
 
 def plan_function(command: str, name: str) -> Callable[..., Any]:

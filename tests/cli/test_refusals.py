@@ -78,7 +78,7 @@ def test_a_refusal(line: str, answer: str, folder: Path) -> None:
     before = {path: path.lstat().st_size for path in folder.rglob("*")}
     typed = re.sub(r"1\.\.(\d+)", numbers_up_to, line.replace("MANY", "1" * 5000).replace("BYTE", BYTE))
     ran = ortbench_here(*shlex.split(typed), cwd=folder)
-    code, words = (int(answer[0]), answer[3:]) if re.match(r"\d: ", answer) else (2, answer)
+    code, words = (int(found[1]), found[2]) if (found := re.match(r"(\d+): (.*)", answer)) else (2, answer)
     assert (ran.code, ran.out) == (code, "")
     assert words in ran.error_line
     assert {path: path.lstat().st_size for path in folder.rglob("*")} == before

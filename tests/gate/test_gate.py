@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from ortbench.core.errors import BadInput
+from ortbench.core.errors import (
+    BAD_INPUT,
+    BENCHMARK_FAILED,
+    CANNOT_TELL,
+    DONE,
+    INTERRUPTED,
+    NOT_COMPARABLE,
+    REGRESSION,
+    BadInput,
+)
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check
+from ortbench.features.gate.cli import bisect_code
 from ortbench.features.gate.gates import (
     BASELINE,
     BLOCK_STATISTICS,
@@ -447,3 +457,17 @@ def test_a_phase_that_is_never_timed_keeps_no_mode_open() -> None:
     assert open_modes(sequential) == set()
     sequential.add(CANDIDATE, "device-tensors", "d2h", 1, [10, 11, 12])
     assert open_modes(sequential) == {"device-tensors"}
+
+
+@pytest.mark.parametrize(
+    ("code", "of_bisect"),
+    [
+        (DONE, 0),
+        (REGRESSION, 1),
+        *((it, 125) for it in (BENCHMARK_FAILED, BAD_INPUT, CANNOT_TELL, NOT_COMPARABLE)),
+        (INTERRUPTED, INTERRUPTED),
+    ],
+)
+def test_git_bisect_gets_the_codes_that_it_knows(code: int, of_bisect: int) -> None:
+    assert bisect_code(("gate", "--for-bisect"), code) == of_bisect
+    assert bisect_code(("gate",), code) == code

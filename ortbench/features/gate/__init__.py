@@ -11,6 +11,7 @@ FEATURE = Feature(
             order=10,
             sentence="Check a model or a stored result in CI: pass or fail.",
             page="gates.md",
+            exit_code="bisect_code",
             option_groups=("single", "loops", "measures", "reported"),
             options={
                 **{it: {"common": ("gate",)} for it in ("ep", "dim", "mode", "wait-quiet", "json")},
@@ -19,5 +20,7 @@ FEATURE = Feature(
             },
         )
     },
-    options=dict.fromkeys(("CANDIDATE", "SLO", "DURATION", "Limits", "STORED_BASELINE", "TYPED_BASELINE"), ("gate",)),
+    options=dict.fromkeys(
+        ("CANDIDATE", "SLO", "DURATION", "Limits", "STORED_BASELINE", "TYPED_BASELINE", "FOR_BISECT"), ("gate",)
+    ),
 )

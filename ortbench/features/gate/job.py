@@ -219,6 +219,8 @@ def gate_live(
     verdict = Verdict(results, checks, differences, folder, alike, not_confirmed=not_confirmed)
     can_tell = bool(results[1:]) and kind_of(results[0].kind).times_nodes and not verdict.failed_cases
     if can_tell and (bool(slower) if asked.why is None else asked.why):
+        if slower and not quiet:
+            complain(f"gate: {verdict.sentence}; its cause is looked for")
         verdict = _add_explanation(verdict, asked, outcome, slower, quiet, observer)
     if folder is not None:
         write_or_note(folder / "gate.json", verdict_json(verdict))

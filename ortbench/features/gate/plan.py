@@ -13,11 +13,12 @@ from ortbench.model.metrics import known_or_plain
 from ortbench.model.modes import ALL_MODES, CPU, LATENCY, MEMORY_OWNERS, MODES, comes_with, no_such
 from ortbench.plan.baseline import STORED_BASELINE as STORED_BASELINE
 from ortbench.plan.baseline import TYPED_BASELINE as TYPED_BASELINE
-from ortbench.plan.option_types import MODEL, MODES_ALONE, SHARE, SIZE, SPEEDUPS, TEXT, TIME, WHOLE, check_seconds
+from ortbench.plan.option_types import FLAG, MODEL, MODES_ALONE, SHARE, SIZE, SPEEDUPS, TEXT, TIME, WHOLE, check_seconds
 from ortbench.plan.options import (
     LIMIT,
     LOAD,
     MEASURED,
+    OTHERS,
     RUNS,
     RawOptions,
     build,
@@ -47,6 +48,10 @@ _limit = partial(option, panel=LIMIT, commands=("gate",))
 CANDIDATE = new_option(
     "model", "MODEL", "Measure this model live, as the candidate.", RUNS, MODEL,
     commands=("gate",), common=("gate",), is_in_suites=False,
+)  # fmt: skip
+FOR_BISECT = new_option(
+    "for-bisect", "", "End as 'git bisect run' wants it: 0 good, 1 bad, 125 cannot tell.", OTHERS, FLAG,
+    commands=("gate",), is_in_suites=False, is_in_python=False,
 )  # fmt: skip
 
 
