@@ -59,13 +59,8 @@ def differences(
     """Samples of a loop or chain in virtual time and what they should be, ns, of every mode the whole and each part, where
     they are not; the median that is reported is the first of them.
 
-    Args:
-        result: of a loop or a chain.
-        trace: of the same run.
-        counts: of the runs of each part, by the part's name, in their order.
-        calls: of the host's in a sample beside its span; without it those of a step, and 3 of a whole loop: where its first
-            step begins and where both end.
-        first_bytes: of a loop's first state, which nothing else that is copied has.
+    `counts` has the runs of each part by its name, in their order; `calls` those of the host's in a sample beside its span (else
+    those of a step, and 3 of a whole loop: where its first step begins and where both end); `first_bytes` a loop's first state.
     """
     found: dict[What, tuple[list[float], list[int]]] = {}
     for case in result.cases:
@@ -90,14 +85,13 @@ def differences(
 
 
 def _without_first(case: Case, events: Events, size: int) -> Events:
-    """A step without the upload of the first state, which comes before it where the state stays on the device."""
+    """A step without the copy of the first state, which comes before it where the state stays on the device."""
     return events if case.mode == "cpu-tensors" else events[~(is_kind(events, "h2d") & (events["bytes"] == size))]
 
 
 def _of_step(events: Events) -> Events:
     """A step without what ONNX Runtime allocates for it before its first copy, or for the next one after its last."""
     lasting = events[is_kind(events, "inference", "run", *COPIES)]
-    own: Events = events[
-        (events["queued_ns"] >= lasting["queued_ns"].min()) & (events["end_ns"] <= lasting["end_ns"].max())
-    ]
+    begin, end = lasting["queued_ns"].min(), lasting["end_ns"].max()
+    own: Events = events[(events["queued_ns"] >= begin) & (events["end_ns"] <= end)]
     return own

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -17,7 +18,6 @@ import pytest
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.result import Case, Result
 from tests.conftest import MODELS, ONCE, ROOT, modes, ortbench
-from tests.expect import there
 from tests.refdevice import Config, Trace
 from tests.truth import is_kind, run_on_device
 from tests.versions import VERSIONS, environment
@@ -41,42 +41,25 @@ CACHE = ("--feedback", "present.*=past_key_values.*", "--dim", "total_length=pas
          "--fill", "attention_mask=1", "--fill", "position_ids=past_length+index")  # fmt: skip
 
 
-def loop(library: Path, name: str, config: Config, folder: Path, *arguments: object) -> tuple[int, Result, str, str]:
-    return run_on_device(library, MODELS / f"{name}.onnx", config, folder, *arguments, command="loop")
+def loop(library: Path, model: Path, folder: Path, *arguments: object, **knobs: Any) -> tuple[int, Result, str]:
+    """A loop on the reference device, whose trace is in the folder: exit code, result, standard error."""
+    config = Config(**{"compute_us": 300, "trace": folder / "trace", **knobs})
+    code, result, _, errors = run_on_device(library, model, config, folder, *arguments, command="loop")
+    return code, result, errors
 
 
-def measured(library: Path, name: str, folder: Path, *arguments: object, **knobs: Any) -> Result:
-    """A loop without an error, whose trace is in the folder."""
-    config = Config(trace=folder / "trace", **{"compute_us": 300, **knobs})
-    line = (*arguments, "--iterations", 3, "--warmup", 1)
-    code, result, _, errors = loop(library, name, config, folder, *line)
-    assert (code, errors) == (0, "")
-    assert {(case.status, case.checks["outputs"]["verdict"]) for case in result.cases} == {("ok", "passed")}
-    return result
-
-
-def case_of(result: Result, mode: str) -> Case:
-    return next(case for case in result.cases if case.mode == mode)
-
-
-def step_copies(case: Case) -> tuple[object, ...]:
-    """The bytes of a state's copies and of all copies in a step, to the device and back."""
-    state = case.step_copies("state_h2d"), case.step_copies("state_d2h")
-    return (*state, case.step_copies("step_h2d"), case.step_copies("step_d2h"))
-
-
-def copies(result: Result, mode: str, trace: Trace, steps: int = STEPS) -> list[tuple[int, Counter[int], Counter[int]]]:
-    """Of each block of a mode: how many loops it had, and the uploads and downloads by their bytes; of the last step those
-    that come behind its inference are not among them, as nobody can tell these from what is read when all is over."""
-    starts = sorted(at for case in result.cases for _, _, at in case.blocks["latency"])
+def copies(result: Result, case: Case, trace: Trace) -> list[tuple[int, Counter[int], Counter[int]]]:
+    """Of each block of a mode: how many loops it had, and the copies to the device and back by their bytes; of the last step
+    those that come behind its inference are not among them, as nobody can tell these from what is read when all is over."""
+    starts = sorted(at for it in result.cases for _, _, at in it.blocks["latency"])
     events = trace.of("h2d", "d2h", "inference", "ha-copy")
     events = events[np.argsort(events["queued_ns"], kind="stable")]
     found = []
-    for _, n, start in case_of(result, mode).blocks["latency"]:
+    for _, n, start in case.blocks["latency"]:
         loops = n + dropped_count(n)
         stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
         here = events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)]
-        last = here["queued_ns"][is_kind(here, "inference")][loops * steps - 1]
+        last = here["queued_ns"][is_kind(here, "inference")][loops * STEPS - 1]
         here = here[(here["queued_ns"] < last) & (here["bytes"] != SYNC_BYTES)]
         assert not is_kind(here, "ha-copy").any()
         up, down = (Counter(map(int, here["bytes"][is_kind(here, kind)])) for kind in ("h2d", "d2h"))
@@ -84,112 +67,112 @@ def copies(result: Result, mode: str, trace: Trace, steps: int = STEPS) -> list[
     return found
 
 
-def times(counter: Counter[int], factor: int) -> Counter[int]:
-    return Counter({size: count * factor for size, count in counter.items() if size})
+class Copied(NamedTuple):
+    """Bytes of each copy of a loop to the device and back, of those back in its last step, and what the result has of a step."""
+
+    up: list[int]
+    down: list[int]
+    last: list[int]
+    figures: tuple[int | list[int], ...]  # of the state, to the device and back, and of all
 
 
-def check_copies(
-    result: Result, trace: Trace, per_loop: dict[str, tuple[Counter[int], Counter[int], Counter[int]]]
-) -> None:
-    """Hold each mode's copies against what they should be: uploads and downloads of a loop, and downloads of its last step."""
-    for mode, (up, down, last) in per_loop.items():
-        found = copies(result, mode, trace)
-        assert found
-        for loops, ups, downs in found:
-            assert (mode, ups) == (mode, times(up, loops))
-            assert (mode, downs) == (mode, times(down, loops) - last)
+NOTHING = Copied([], [], [], (0, 0, 0, 0))
+PAST, PRESENT = [ROW * number for number in range(STEPS)], [ROW * number for number in range(1, STEPS + 1)]
+RESIDENT = Copied([X] * (STEPS + 1), [Y] * STEPS, [Y], (0, 0, X, Y))  # x in every step, and the first state
+HOST = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[256] state, float[4] x) => (float[256] state_out, float[4] y)
+    { half = Relu(state)  state_out = Round(half)  y = Relu(x) }"""
+TWO = modes("cpu-tensors", "device-resident")
+# The model, options, and copies in every mode.
+LOOPS: dict[str, tuple[str, tuple[object, ...], dict[str, Copied]]] = {
+    "a state of fixed size": ("loop_on_device", (*FIXED, *modes("default", "shared")), {
+        "cpu-tensors": Copied([STATE, X] * STEPS, [STATE, Y] * STEPS, [STATE, Y], (STATE, STATE, STATE + X, STATE + Y)),
+        "device-resident": RESIDENT, "host-accessible": NOTHING, "shared": RESIDENT,
+    }),
+    "a state that grows": ("growing_on_device", GROWING, {
+        "cpu-tensors": Copied(
+            PAST + [ROW] * STEPS, PRESENT + [ROW] * STEPS, [PRESENT[-1], ROW],
+            (PAST, PRESENT, [n + ROW for n in PAST], [n + ROW for n in PRESENT]),
+        ),
+        "device-resident": Copied([ROW] * STEPS, [ROW] * STEPS, [ROW], (0, 0, ROW, ROW)),
+        "host-accessible": NOTHING,
+    }),
+    "kept on the device": ("loop_on_device", (*FIXED, "--keep", "y", "--resident", "x", *TWO), {
+        "cpu-tensors": Copied([STATE, X] * STEPS, [STATE, Y] * STEPS, [STATE, Y], (STATE, STATE, STATE + X, STATE + Y)),
+        "device-resident": Copied([STATE], [], [], (0, 0, 0, 0)),
+    }),
+}  # fmt: skip
 
 
-def per_step(size: int) -> Counter[int]:
-    return Counter({size: STEPS})
-
-
-NOTHING: Counter[int] = Counter()
-
-
-def test_copies_of_a_loop_whose_state_has_a_fixed_size(library: Path, tmp_path: Path) -> None:
-    chosen = modes("default", "shared")
-    result = measured(library, "loop_on_device", tmp_path, *FIXED, *chosen, honesty="async-old-api")
-    stays = Counter({X: STEPS + 1}), per_step(Y), Counter([Y])  # x in every step, and the first state of every loop
-    crosses = per_step(STATE) + per_step(X), per_step(STATE) + per_step(Y), Counter([STATE, Y])
-    expected = {
-        "cpu-tensors": crosses,
-        "device-resident": stays,
-        "host-accessible": (NOTHING, NOTHING, NOTHING),
-        "shared": stays,
-    }
-    assert [case.mode for case in result.cases] == list(expected)
-    check_copies(result, Trace.read(tmp_path / "trace"), expected)
-    of_resident = ((0, 0), (X, Y), (STEPS * X + STATE, STEPS * Y))
-    figures = {
-        "cpu-tensors": ((STATE, STATE), (STATE + X, STATE + Y), (STEPS * (STATE + X), STEPS * (STATE + Y))),
-        "device-resident": of_resident,
-        "host-accessible": ((0, 0), (0, 0), (0, 0)),
-        "shared": of_resident,
-    }
-    for mode, (state, step, whole) in figures.items():
-        case = case_of(result, mode)
-        assert step_copies(case) == (*state, *step)
-        assert (case.bytes_h2d, case.bytes_d2h) == whole
-        assert len(there(case.steps_ns)) == STEPS
+# In memory without an alignment ONNX Runtime cannot allocate a state that grows.
+@pytest.mark.parametrize(("name", "alignment"), [*((name, 4096) for name in LOOPS), ("a state that grows", 0)])
+def test_a_mode_makes_the_copies_that_it_says(name: str, alignment: int, library: Path, tmp_path: Path) -> None:
+    model, options, wanted = LOOPS[name]
+    line, knobs = (*options, "--iterations", 3, "--warmup", 1), {"honesty": "async-old-api", "alignment": alignment}
+    code, result, errors = loop(library, MODELS / f"{model}.onnx", tmp_path, *line, **knobs)
+    assert (code, errors, [case.mode for case in result.cases]) == (0, "", [*wanted])
+    trace = Trace.read(tmp_path / "trace")
+    for case in result.cases:
+        copied = wanted[case.mode]
+        assert (case.status, case.checks["outputs"]["verdict"]) == ("ok", "passed")
+        for loops, ups, downs in copies(result, case, trace):
+            assert (case.mode, ups) == (case.mode, Counter(it for it in copied.up * loops if it))
+            assert (case.mode, downs) == (case.mode, Counter(copied.down * loops) - Counter(copied.last))
+        state = case.step_copies("state_h2d"), case.step_copies("state_d2h")
+        assert (*state, case.step_copies("step_h2d"), case.step_copies("step_d2h")) == copied.figures
+        assert (case.bytes_h2d, case.bytes_d2h) == (sum(copied.up), sum(copied.down))
         assert len(case.samples["step"]) == STEPS * len(case.samples["latency"]) == STEPS * 3
-
-
-@pytest.mark.parametrize("alignment", [4096, 0])
-def test_copies_of_a_loop_whose_state_grows(alignment: int, library: Path, tmp_path: Path) -> None:
-    """Whether ONNX Runtime can allocate the state, in memory without an alignment, or not."""
-    result = measured(library, "growing_on_device", tmp_path, *GROWING, honesty="async-old-api", alignment=alignment)
-    past, present = [ROW * number for number in range(STEPS)], [ROW * number for number in range(1, STEPS + 1)]
-    expected = {
-        "cpu-tensors": (Counter(past) + per_step(ROW), Counter(present) + per_step(ROW), Counter([present[-1], ROW])),
-        "device-resident": (per_step(ROW), per_step(ROW), Counter([ROW])),
-        "host-accessible": (NOTHING, NOTHING, NOTHING),
-    }
-    assert [case.mode for case in result.cases] == list(expected)
-    check_copies(result, Trace.read(tmp_path / "trace"), expected)
-    assert step_copies(case_of(result, "cpu-tensors")) == (
-        past,
-        present,
-        [n + ROW for n in past],
-        [n + ROW for n in present],
-    )
-    assert step_copies(case_of(result, "device-resident")) == (0, 0, ROW, ROW)
-    assert (result.part["grows"], result.part["state_shapes"]) == (["past"], [[[1, 2, 0, 16], [1, 2, 6, 16]]])
-
-
-def test_what_is_kept_on_the_device_is_not_copied(library: Path, tmp_path: Path) -> None:
-    stay = ("--keep", "y", "--resident", "x", *modes("cpu-tensors", "device-resident"))
-    result = measured(library, "loop_on_device", tmp_path, *FIXED, *stay)
-    check_copies(result, Trace.read(tmp_path / "trace"), {"device-resident": (Counter([STATE]), NOTHING, NOTHING)})
-    case = case_of(result, "device-resident")
-    assert (*step_copies(case), case.bytes_h2d, case.bytes_d2h) == (0, 0, 0, 0, STATE, 0)
-    assert case_of(result, "cpu-tensors").step_copies("step_h2d") == STATE + X
+    if model == "growing_on_device":
+        assert (result.part["grows"], result.part["state_shapes"]) == (["past"], [[[1, 2, 0, 16], [1, 2, 6, 16]]])
 
 
 def test_a_state_that_is_made_on_the_host_crosses_in_every_step(library: Path, tmp_path: Path) -> None:
     """Whatever is bound: the session gives it on the host, and takes it on the device."""
-    text = """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[256] state, float[4] x) => (float[256] state_out, float[4] y)
-        { half = Relu(state)  state_out = Round(half)  y = Relu(x) }"""
-    onnx.save(onnx.parser.parse_model(text), tmp_path / "host.onnx")
-    line = ("--feedback", "state_out=state", "--steps", STEPS, *modes("cpu-tensors", "device-resident"))
-    result = measured(library, str(tmp_path / "host"), tmp_path, *line)
-    cpu, resident = case_of(result, "cpu-tensors"), case_of(result, "device-resident")
-    assert (*step_copies(resident), resident.bytes_h2d) == (1024, 0, 1040, 16, STEPS * 1040 + 1024)
-    assert (cpu.step_copies("state_h2d"), cpu.step_copies("state_d2h")) == (1024, 0)
-    for loops, up, _ in copies(result, "device-resident", Trace.read(tmp_path / "trace")):
+    onnx.save(onnx.parser.parse_model(HOST), tmp_path / "host.onnx")
+    line = ("--feedback", "state_out=state", "--steps", STEPS, *TWO, *ONCE)
+    code, result, _ = loop(library, tmp_path / "host.onnx", tmp_path, *line)
+    cpu, resident = result.cases
+    assert (code, cpu.step_copies("state_h2d"), cpu.step_copies("state_d2h")) == (0, 1024, 0)
+    assert (resident.step_copies("state_h2d"), resident.step_copies("state_d2h")) == (1024, 0)
+    assert (resident.step_copies("step_h2d"), resident.bytes_h2d) == (1040, STEPS * 1040 + 1024)
+    for loops, up, _ in copies(result, resident, Trace.read(tmp_path / "trace")):
         # The first state, and that of each step but the last, which comes behind its inference.
         assert up == Counter({1024: STEPS * loops - 1 + loops, 16: STEPS * loops})
 
 
 def test_a_device_out_of_memory_in_the_midst_of_a_loop(library: Path, tmp_path: Path) -> None:
-    config = Config(compute_us=100, fail_alloc_bytes=f"{12 * ROW}:host_accessible")
-    code, result, _, errors = loop(library, "growing_on_device", config, tmp_path, "--feedback", "present=past", *ONCE)
+    line, memory = ("--feedback", "present=past", *ONCE), f"{12 * ROW}:host_accessible"
+    code, result, errors = loop(library, MODELS / "growing_on_device.onnx", tmp_path, *line, fail_alloc_bytes=memory)
     reason = "step 12 of 16 failed: RefDeviceHostAccessible (HOST_ACCESSIBLE) could not allocate 1536 bytes for 'past'"
     assert (code, errors) == (1, f"ortbench: host-accessible failed: {reason}\n")
-    assert [(it.mode, it.status, it.reason) for it in result.cases] == [
-        ("cpu-tensors", "ok", None), ("device-resident", "ok", None), ("host-accessible", "failed", reason),
-    ]  # fmt: skip
+    assert [(it.status, it.reason) for it in result.cases] == [("ok", None), ("ok", None), ("failed", reason)]
+
+
+def test_a_live_gate_tells_that_a_state_is_copied(library: Path, tmp_path: Path) -> None:
+    line = ("gate", "--model", MODELS / "loop_on_device.onnx", "--ep-library", library, "--feedback", "state_out=state")
+    limits = ("--min-speedup", "device-resident=1.5", "--require-mode", "shared", "--steps", 4, "--duration", 40)
+    knobs = Config(compute_us=500, upload_gbps=0.1, download_gbps=0.1).environ()
+    ran = ortbench(*line, *limits, "--out", tmp_path, **knobs)
+    assert ran.code == 0, ran.out + ran.err
+    assert "✓ mode shared works" in ran.out
+    assert "✓ speedup of device-resident over cpu-tensors: median ratio of paired blocks 2.0" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("model", "fed", "count"),
+    [
+        ("decoder", "", "--prompt-length 1 --generate 3"),
+        ("growing_on_device", "--feedback present=past", "--steps 3"),
+    ],
+)
+def test_the_loop_that_inspect_suggests_is_one(model: str, fed: str, count: str, tmp_path: Path) -> None:
+    path = MODELS / f"{model}.onnx"
+    answer = json.loads(ortbench("inspect", path, "--json", "-").out)["loop"]
+    assert answer["command"] == f"ortbench loop {shlex.quote(str(path))} {fed}".rstrip()
+    line = [*shlex.split(answer["command"])[1:], *f"--ep cpu --mode cpu-tensors {count}".split(), *ONCE]
+    ran = ortbench(*line, "--out", tmp_path, "--json", "-")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["loop"]["feedback"] == answer["feedback"]
 
 
 def doubling(folder: Path) -> tuple[Path, Path]:
