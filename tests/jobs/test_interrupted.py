@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import time
@@ -46,25 +45,20 @@ def interrupted(line: list[str], is_ready: Callable[[], object], **named: Any) -
 @pytest.mark.parametrize("name", LINES)
 def test_what_was_measured_is_kept(name: str, tmp_path: Path) -> None:
     line = command(*LINES[name], "--ep", "cpu", "--duration", 3600, "--warmup", 1, "--out", tmp_path)
-    files = "*/*/result.json" if name == "gate" else "*/result.json"
+    files, count = ("*/*/result.json", 2) if name == "gate" else ("*/result.json", 1)
 
-    def found() -> list[Result]:
+    def results() -> list[Result]:
         return [load(path) for path in tmp_path.glob(files)]
 
-    def is_ready() -> bool:
-        results = found()
-        return len(results) == (2 if name == "gate" else 1) and all(map(is_measured, results))
-
-    ran = interrupted(line, is_ready)
+    ran = interrupted(line, lambda: len(results()) == count and all(map(is_measured, results())))
     assert ran.code == 130, ran.err
-    for result in found():
+    for result in results():
         assert is_measured(result)
         assert result.stopped == {"reason": "interrupted"}
         check(name, result)
     if name == "gate":
         assert ran.err.splitlines()[-1] == "ortbench: interrupted before the gate was decided"
         return
-    assert re.sub(r"ortbench: measuring takes about .* at most\n", "", ran.err) == ""
     (folder,) = tmp_path.glob("[!.]*")
     assert "Interrupted in " in ran.out  # on the default screen
     assert "".join(ran.out.split()).endswith(f"Savedin{folder}")  # a long path is broken where the line ends
@@ -81,7 +75,6 @@ def check(name: str, result: Result) -> None:
     assert [it.name for it in result.shapes] == (["batch=1", "batch=2"] if name == "sweep" else [])
     for case in result.cases if name == "loop" else []:
         assert len(case.samples["step"]) == 16 * len(case.samples["latency"]) > 0
-        assert case.stats("loop") == case.stats("latency")
     assert {(it.status, it.reason) for it in load_cases(result) if not has_figures(it)} <= {
         ("not_measured", "the load was ended before its turn came")
     }
