@@ -32,52 +32,31 @@ def genai_folder(
     """A decoder with the ``genai_config.json`` of onnxruntime-genai."""
     folder.mkdir()
     onnx.save(MODELS[name](), folder / "model.onnx")
-    (folder / "genai_config.json").write_text(
-        json.dumps(genai_config(name, VOCAB, context, shared, providers=providers))
-    )
+    config = genai_config(name, VOCAB, context, shared, providers=providers)
+    (folder / "genai_config.json").write_text(json.dumps(config))
     return folder
 
 
 def genai_config(
-    name: str,
-    words: int,
-    context: int,
-    shared: bool,
-    layers: int = 1,
-    width: int = 32,
-    heads: int = 4,
-    key_heads: int = 2,
-    head: int = 16,
-    providers: Sequence[object] = (),
-) -> dict[str, Any]:
+    name: str, words: int, context: int, shared: bool, layers: int = 1, width: int = 32, heads: int = 4, key_heads: int = 2,
+    head: int = 16, providers: Sequence[object] = (),
+) -> dict[str, Any]:  # fmt: skip
     """What onnxruntime-genai wants to know of a decoder, ``gpt`` (with an input for positions) or ``llama``."""
-    inputs = {"input_ids": "input_ids", "attention_mask": "attention_mask", "position_ids": "position_ids"}
+    roles = ("input_ids", "attention_mask", *(["position_ids"] if name == "gpt" else []))
     kinds = ("key", "value")
     return {
         "model": {
-            "type": name,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-            "pad_token_id": 2,
-            "context_length": context,
-            "vocab_size": words,
+            "type": name, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2, "context_length": context, "vocab_size": words,
             "decoder": {
-                "filename": "model.onnx",
-                "head_size": head,
-                "hidden_size": width,
-                "num_attention_heads": heads,
-                "num_key_value_heads": key_heads,
-                "num_hidden_layers": layers,
+                "filename": "model.onnx", "head_size": head, "hidden_size": width, "num_attention_heads": heads,
+                "num_key_value_heads": key_heads, "num_hidden_layers": layers,
                 "session_options": {"provider_options": [*providers]},
-                "inputs": {
-                    **{role: it for role, it in inputs.items() if name == "gpt" or role != "position_ids"},
-                    **{f"past_{kind}_names": f"past_key_values.%d.{kind}" for kind in kinds},
-                },
-                "outputs": {"logits": "logits", **{f"present_{kind}_names": f"present.%d.{kind}" for kind in kinds}},
+                "inputs": {role: role for role in roles} | {f"past_{it}_names": f"past_key_values.%d.{it}" for it in kinds},
+                "outputs": {"logits": "logits", **{f"present_{it}_names": f"present.%d.{it}" for it in kinds}},
             },
         },
         "search": {"past_present_share_buffer": shared, "max_length": context},
-    }
+    }  # fmt: skip
 
 
 class Plain(NamedTuple):

@@ -11,12 +11,14 @@ from typing import Any
 import onnx
 import pytest
 
+from ortbench.core.errors import BadInput
+from ortbench.features.loop.plan import found_in
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from tests.conftest import modes, ortbench
+from tests.conftest import ONCE, modes, ortbench
 from tests.decoders import genai_folder
-from tests.expect import there
+from tests.expect import refusal, there
 from tests.loop_truth import differences
 from tests.refdevice import Config, Honesty, Trace
 from tests.truth import What, run_on_device
@@ -150,14 +152,13 @@ def test_a_folder_with_other_stages_says_how_to_measure_the_decoder(
     for name, content in files.items():
         more = {"model": {**genai["model"], **content}} if name == "genai_config.json" else content
         (folder / name).write_text(json.dumps(more))
-    ran = ortbench("loop", folder)
-    assert ran.code == 2
     begin, end = f"{before} runs before the decoder; type ", " for the decoder, or ortbench chain for the stages"
-    assert (begin in ran.error_line, ran.error_line.endswith(end)) == (True, True)
-    command = shlex.split(ran.error_line.removesuffix(end).split(begin)[1])
+    message = refusal(BadInput, found_in, str(folder))
+    assert (begin in message, message.endswith(end)) == (True, True)
+    command = shlex.split(message.removesuffix(end).split(begin)[1])
     assert command[:3] == ["ortbench", "loop", str(folder / "model.onnx")]
     if (files, before) == STAGED[0]:
-        short = ("--ep", "cpu", "--mode", "cpu-tensors", "--steps", 2, "--iterations", 2, "--out", tmp_path / "out")
+        short = ("--ep", "cpu", "--mode", "cpu-tensors", "--steps", 2, *ONCE, "--out", tmp_path / "out")
         ran = ortbench(*command[1:], *short)
         assert (ran.code, "loop of 2 steps: present.0.key → past_key_values.0.key" in ran.out) == (0, True), ran.err
 
