@@ -16,7 +16,7 @@ from ortbench.model.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Direction
-from tests.conftest import MODELS, ONCE, ROOT, Ran, measure, ortbench
+from tests.conftest import MODELS, ONCE, Ran, measure, ortbench
 from tests.refdevice import MEMORIES, Config, Events, Trace
 from tests.virtual import CALL_NS
 
@@ -133,20 +133,3 @@ def test_a_run_takes_the_sweep_that_is_named(library: Path, tmp_path: Path) -> N
     (path,) = tmp_path.glob("*/bandwidth.json")
     line = (MODELS / "tiny.onnx", "--ep-library", library, "--mode", "cpu-tensors", *ONCE, "--bandwidth", path.parent)
     assert measure(*line, out=tmp_path / "out")["link"]["from"] == str(path)
-
-
-CURVE = ROOT / "reports/gpu-h100/bandwidth/bandwidth.json"
-
-
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        (CURVE, f"--bandwidth {CURVE} does not fit this run: EP: CUDAExecutionProvider and CPUExecutionProvider"),
-        (ROOT / "nowhere", "--bandwidth: no such file or folder"),
-    ],
-)
-def test_a_sweep_that_is_named_must_fit(path: Path, words: str, tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--bandwidth", path, "--out", tmp_path / "out")
-    assert ran.code == 2
-    assert ran.error_line.startswith(words)
-    assert not list(tmp_path.glob("out/*"))

@@ -116,12 +116,6 @@ def test_two_suites_are_compared_case_by_case(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_folder_in_which_nothing_may_be_compared(tmp_path: Path) -> None:
-    ran = ortbench("compare", folders(tmp_path / "r", x=at(1.0, 8), y=at(1.0), z=at(1.0, 16)))
-    assert ran.code == 5
-    assert ran.error_line.startswith("batch=8 and batch=1 are not comparable: shapes: x 8x3 and x 1x3 (--force")
-
-
 def test_files_that_a_glob_names_beside_results_are_passed_over(tmp_path: Path) -> None:
     folder, page = folders(tmp_path, a=at(1.0)) / "a", tmp_path / "page.html"
     for name in ("table.md", "table.csv"):

@@ -61,13 +61,6 @@ def test_what_fails_is_said_and_the_rest_is_still_checked(
     assert found["mode cpu-tensors"][0] == "passed"
 
 
-@pytest.mark.timing
-def test_runs_of_several_threads_that_disturb_each_other(real_library: Path) -> None:
-    code, found = check(real_library, crowd=2, compute_us=0)  # nothing to wait for, so that runs of two threads meet
-    assert code == 1
-    assert found["50 inferences in each of two threads of one session"][0] == "failed"
-
-
 def test_a_line_each_in_the_terminal(library: Path) -> None:
     ran = ortbench("devices", "--check", library, **Config(compute_us=200, abort_run="1").environ())
     assert (ran.code, ran.err) == (1, "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import onnx
@@ -28,7 +27,6 @@ def relu(path: Path, name: str, *dims: int | str | None) -> Path:
     ("name", "dim", "called"),
     [
         ("serving_default_input_2:0", None, "serving_default_input_2:0[0]"),
-        ("x.1", "p2o.DynamicDimension.0", "p2o.DynamicDimension.0"),
         ("a=b", None, "a=b[0]"),
         ("a, b", "?", "?"),
     ],
@@ -47,22 +45,8 @@ def test_a_sweep_over_a_dimension_and_its_items_by_the_name_that_inspect_prints(
     assert [it.items for it in result.shapes] == [{"count": size, "dim": called} for size in (1000, 2000)]
 
 
-def test_sizes_of_dimensions_without_names_in_python_and_in_a_suite(tmp_path: Path) -> None:
+def test_sizes_of_dimensions_without_names_in_python(tmp_path: Path) -> None:
     model = relu(tmp_path / "m.onnx", "m", None, 9)
     result = api.run(model, ep="cpu", modes="cpu-tensors", dim={"m[0]": 4}, items="m[0]", iterations=1, warmup=0)
     assert result.model["inputs"][0]["shape"] == [4, 9]
     assert result.items == {"count": 4, "dim": "m[0]"}
-    suite = tmp_path / "s.toml"
-    suite.write_text(f"""[[bench]]
-        model = "{model}"
-        ep = "cpu"
-        mode = "cpu-tensors"
-        iterations = 1
-        warmup = 0
-        items = "m[0]"
-        shapes = [{{dim = {{"m[0]" = 8}}}}, {{dim = {{"m[0]" = 16}}}}]
-    """)
-    ran = ortbench("suite", suite, "--out", tmp_path / "out")
-    assert ran.code == 0, ran.err
-    results = [json.loads(file.read_text()) for file in (tmp_path / "out").rglob("result.json")]
-    assert sorted(it["items"]["count"] for it in results) == [8, 16]

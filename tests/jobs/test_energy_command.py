@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from ortbench.features.energy import measure as energy
-from tests.conftest import MODELS, ONCE, cases, measure, modes, ortbench
+from tests.conftest import ONCE, modes, ortbench
 from tests.decoders import genai_folder
 
 pytestmark = pytest.mark.process
@@ -59,18 +59,3 @@ def test_every_mode_of_a_loop_has_a_stretch_of_whole_loops_and_the_energy_of_a_t
         assert figures["energy"] == pytest.approx(beyond, abs=1e-2 * joules / runs)
         assert figures["token_energy"] == pytest.approx(figures["energy"] / 5)
         assert len(drawn["idle"]) >= 2
-
-
-def test_on_a_cpu_without_counters_it_is_unsupported(tmp_path: Path) -> None:
-    """This is so where RAPL is not there, or not for this user; where it is, there are joules."""
-    result = measure(
-        MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--measure-energy", out=tmp_path
-    )
-    case = cases(result)["cpu-tensors"]
-    found = case["energy"]
-    if "unsupported" in found:
-        assert "/sys/class/powercap" in found["unsupported"]
-        assert [*found] == ["unsupported"]
-    else:
-        assert found["how"] == "rapl"
-        assert case["metrics"]["power"]["value"] > 0

@@ -57,15 +57,6 @@ def test_an_option_has_what_it_means_to_each_command(explained: Explained) -> No
     assert "Measure each shape and mode for at most TIME (sweep). Start" in found[2]
 
 
-def test_a_finding_has_what_each_of_its_verdicts_says_and_what_to_do(explained: Explained) -> None:
-    assert explained("saturated")[-4:] == [
-        "saturated, a finding",
-        "  saturated: MODE is saturated WHERE: queue delay depends on how long the load lasts. To do: fewer requests, more workers.",
-        "  busy: MODE is saturated WHERE; the busy machine may be the reason. To do: measure again on a quiet machine: --wait-quiet 60s.",
-        "  More: ortbench explain --more saturated",
-    ]
-
-
 def test_every_command_finding_and_word_can_be_typed(explained: Explained) -> None:
     for name, command in commands().items():
         lines = explained(f"ortbench {name}")
