@@ -16,11 +16,15 @@ from ortbench.features.load.analysis import LoadPoint, load_cases
 from ortbench.features.load.analysis.blocks import ClosedLoopBlock
 from ortbench.features.load.analysis.samples import LoadSamples, load_blocks
 from ortbench.features.trace.report import chrome_trace, trace_json
+from ortbench.measure import extra_inferences
+from ortbench.measure.configuration import Configuration
+from ortbench.measure.process import Client, WorkerLost
 from ortbench.model.modes import COSTS, READBACK
 from ortbench.model.protocol import Failure, Node, NodeEvent, Span, TimedBlock, Timeline
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Sync as SyncRecord
+from ortbench.plan.plan import Plan
 from ortbench.worker.measuring import step_times
 from ortbench.worker.mode_base import Step
 from ortbench.worker.state import Worker
@@ -442,6 +446,19 @@ def test_a_crash_after_the_measurement_costs_only_a_part_of_the_trace(library: P
     assert [it.partition(",")[0].partition(";")[0] for it in trace.other["missing"]] == [missing]
     assert trace.order[trace.process] == ["stages", NOISE, "mode cpu-tensors"]
     assert (again.stopped, again.warnings, again.cases[0].status) == (result.stopped, result.warnings, "ok")
+
+
+def test_a_profile_that_fails_is_missed_in_the_trace_and_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(plan: Plan) -> Client:
+        raise WorkerLost("the worker was ended by SIGABRT")
+
+    monkeypatch.setattr(extra_inferences, "worker_for", lose)
+    timeline = Timeline()
+    one = Configuration(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=timeline)
+    one.result = result_of()
+    extra_inferences.profile_nodes(one, print)
+    assert timeline.missing == ["profiled runs: the worker was ended by SIGABRT"]
+    assert [it["code"] for it in one.result.warnings] == ["nodes-failed"]
 
 
 @pytest.mark.process
