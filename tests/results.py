@@ -517,10 +517,7 @@ def link(source: str, to: str, size: int, why: str | None = None, crossings: tup
 
 
 def chain(
-    *links: ChainLink,
-    resident_ms: tuple[float, float] = (1, 5),
-    stages: tuple[ChainStage, ...] = (),
-    rounds: int = 6,
+    *links: ChainLink, resident_ms: tuple[float, float] = (1, 5), stages: tuple[ChainStage, ...] = (), rounds: int = 6
 ) -> Result:
     """Two stages, of 2 ms and 8 ms with cpu, in blocks of three chains."""
     cases = []

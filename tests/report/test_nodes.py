@@ -11,18 +11,7 @@ from ortbench.model.result import Result
 from ortbench.model.schema import InnerCopies
 from ortbench.report import parts as placement
 from ortbench.report.terminal import NARROW
-from tests.results import (
-    DET,
-    EP,
-    fact,
-    island,
-    keys,
-    measured,
-    memcpy_node,
-    profiled,
-    result_of,
-    steady,
-)
+from tests.results import DET, EP, fact, island, keys, measured, memcpy_node, profiled, result_of, steady
 
 
 def with_nodes(**changed: Any) -> Result:
@@ -39,10 +28,7 @@ def test_the_tables() -> None:
         ("MemcpyToHost", "between EPs", "1", "40.0 µs", "4.00%"),
         ("MemcpyFromHost", "between EPs", "1", "400 ns", "0.0400%"),
     )
-    assert eps.rows[2:] == (
-        ("between EPs", "2", "80.0 µs", "8.00%"),
-        ("outside of nodes", "–", "20.0 µs", "2.00%"),
-    )
+    assert eps.rows[2:] == (("between EPs", "2", "80.0 µs", "8.00%"), ("outside of nodes", "–", "20.0 µs", "2.00%"))
     assert copies.headings == ["copied tensor", "direction", "bytes", "time", "forced by", "CPU fallback"]
     assert copies.rows[0] == ("matrices", "to host", "2.00 kB", "40.0 µs", "/head/Det_7", "1")
     assert islands.headings[3:] == ["copies", "bytes", "time in nodes", "time in copies", "share of inference"]
