@@ -145,20 +145,6 @@ def test_every_verdict_has_an_entry_and_no_entry_is_of_none() -> None:
     assert words(Group.VERDICTS) == gates | suites | {"interrupted", NOT_MEASURED.replace("_", " ")}
 
 
-# What findings, headings and rows say that is neither a column nor a verdict.
-NOUNS = (
-    "prediction interval", "disturbed", "depth", "in flight", "pageable memory", "pinned memory",
-    "link's peak", "outside of nodes", "private memory", "busy machine", "quiet", "verified", "precision", "time is up", "too few blocks",
-    "EP device", "good", "note", "bad", "first token", "tensors stay in place", "Tensors in place",
-    "the state stays in place", "intermediate tensors stay in place", "remainder", "knee", "KV cache", "resource usage",
-)  # fmt: skip
-
-
-def test_every_noun_of_findings_has_an_entry() -> None:
-    known = {name.casefold() for entry in entries() for name in (entry.word, *entry.also)}
-    check_known({noun.casefold() for noun in NOUNS}, known)
-
-
 def test_every_warning_has_an_entry_and_troubleshooting_mends_it_once() -> None:
     assert words(Group.WARNINGS) == warning_codes()
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")

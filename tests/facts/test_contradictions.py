@@ -16,7 +16,7 @@ from ortbench.model.result import Result
 from ortbench.report import run
 from ortbench.report.model import Table, interval_text
 from tests.expect import there
-from tests.results import case, closed, load_result, nvidia_result, passed, sweep_result, values
+from tests.results import case, closed, load_result, nvidia_result, passed, values
 
 MB = 1_000_000
 CPU = "cpu-tensors"
@@ -64,15 +64,6 @@ def random_load(at: random.Random) -> Result:
     return load_result(*points, order="cycle", shapes=["batch=1", "batch=4"])
 
 
-def random_sweep(at: random.Random) -> Result:
-    times = {mode: {batch: at.randrange(500, 3000) for batch in (1, 2, 4)} for mode in (CPU, "device-resident")}
-    made = sweep_result(times, rounds=12)
-    for it in made.own["switching"] or []:
-        it["ratio"], ends = interval(at)
-        it["ci95"] = list(ends)
-    return made
-
-
 # What a fact claims of which of its values: above 1 for certain, or not, or neither.
 CLAIMS: dict[tuple[str, str], tuple[str, str]] = {
     ("replacement", "faster"): ("speedup", "above"), ("replacement", "tied"): ("speedup", "above"),
@@ -80,7 +71,7 @@ CLAIMS: dict[tuple[str, str], tuple[str, str]] = {
     ("replacement", "open"): ("speedup", "open"), ("residency", "faster"): ("speedup", "above"), ("residency", "none"): ("speedup", "not above"),
     ("residency", "faster-on-top"): ("on_top", "above"), ("residency", "open"): ("speedup", "open"),
     ("peak", "more"): ("speedup", "above"), ("mixing", "longer"): ("ratio", "above"), ("mixing", "longer-for-shape"): ("ratio", "above"),
-    ("mixing", "none"): ("ratio", "not above"), ("switching", "costs"): ("ratio", "above"), ("switching", "dear"): ("ratio", "above"),
+    ("mixing", "none"): ("ratio", "not above"),
 }  # fmt: skip
 
 
@@ -101,12 +92,9 @@ def shown_beside(result: Result, found: Fact, value: Quantity) -> Iterator[tuple
             where = f"with {row['load point']}"
             if (row["mode"], where, row["shape"]) == (found.mode, found.values["where"], found.values["shape"]):
                 yield row["95% CI"], interval_text(value.ci95, units.change)
-    if found.code == "switching":
-        (of,) = [it for it in result.own["switching"] or [] if it["mode"] == found.mode]
-        yield str(of["ratio"]), str(value.value)
 
 
-@pytest.mark.parametrize("make", [random_run, random_load, random_sweep])
+@pytest.mark.parametrize("make", [random_run, random_load])
 def test_facts_say_what_the_rows_beside_them_say(make: Callable[[random.Random], Result]) -> None:
     seen, compared = set(), 0
     for seed in range(40):
