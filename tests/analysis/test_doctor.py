@@ -147,11 +147,10 @@ def test_an_onnxruntime_that_does_not_load(
     assert not works(facts)
 
 
-def test_an_nvidia_ep_of_a_package_uses_the_card_too() -> None:
-    """The CUDA plugin EP, or TensorRT RTX's, beside an ONNX Runtime without CUDA."""
-    eps = [ep("CPUExecutionProvider", hardware("CPU", "Intel"))]
+def test_an_onnxruntime_without_cuda_is_said_unless_a_package_has_an_ep_for_the_card() -> None:
+    """The CUDA plugin EP, or TensorRT RTX's."""
     text = "this ONNX Runtime was built without CUDA, so it does not use the NVIDIA GPU"
     alone = ("CUDA", KNOW, text, f"pip uninstall -y onnxruntime && {GPU_PACKAGE}")
-    assert alone in said(changed(gpu_machine, installed__cuda=None, installed__eps=eps), KNOW)
-    eps.append(ep("NvTensorRTRTXExecutionProvider", hardware("GPU", "NVIDIA")))
-    assert alone not in said(changed(gpu_machine, installed__cuda=None, installed__eps=eps), KNOW)
+    for name, is_alone in (("CPUExecutionProvider", True), ("NvTensorRTRTXExecutionProvider", False)):
+        eps = [ep(name, hardware("CPU" if is_alone else "GPU", "NVIDIA"))]
+        assert (alone in said(changed(gpu_machine, installed__cuda=None, installed__eps=eps), KNOW)) is is_alone

@@ -39,9 +39,7 @@ def masks(total: str) -> list[Tensor]:
 
 
 LOGITS = tensor("logits", ["batch", "sequence", 100])
-PAST, PRESENT = (
-    [tensor(f"{name}_{kind}", [1, 2, 64, 16]) for kind in ("key", "value")] for name in ("past", "present")
-)
+PAST, PRESENT = ([tensor(f"{it}_{kind}", [1, 2, 64, 16]) for kind in ("key", "value")] for it in ("past", "present"))
 
 
 @pytest.mark.parametrize(
@@ -60,10 +58,7 @@ def test_lengths_of_caches(inputs: list[Tensor], outputs: list[Tensor], options:
 
 
 def test_the_encoders_part_of_a_cache_that_is_not_given_back_is_no_state() -> None:
-    past = [
-        *caches("past_key_values", "past_length", "decoder."),
-        *caches("past_key_values", "past_length", "encoder."),
-    ]
+    past = [it for of in ("decoder.", "encoder.") for it in caches("past_key_values", "past_length", of)]
     found = there(suggested(past, [LOGITS, *caches("present", "past_length + 1", "decoder.")]))
     parts = [f"{layer}.decoder.{kind}" for layer in range(2) for kind in ("key", "value")]
     assert found["feedback"] == [[f"present.{it}", f"past_key_values.{it}"] for it in parts]

@@ -40,11 +40,6 @@ def pages(chance: random.Random, value: float) -> float:
     return 0.9 * value + chance.gauss(0, 13e3)
 
 
-def trimming(chance: random.Random, value: float) -> float:
-    """An allocator now and then keeps or gives back pages."""
-    return 64e3 * chance.randrange(4) if chance.random() < 0.05 else value
-
-
 def walk(chance: random.Random, value: float) -> float:
     """An allocator's heap goes up and down by chance, within bounds."""
     return max(-120e3, min(120e3, value + chance.choice((-8192, 8192))))
@@ -55,15 +50,13 @@ def walk(chance: random.Random, value: float) -> float:
     ("series", "noise", "verdict", "rate"),
     [
         (leak(16), pages, GROWS, 16e3),
-        (leak(64), trimming, GROWS, 64e3),
         (leak(16_000), walk, GROWS, 16e6),
         (leak(64, 5e6), pages, GROWS, 64e3),
-        (leak(0, 5e6), trimming, STEADY, None),
+        (leak(0, 5e6), walk, STEADY, None),
         (stairs(8, 2e6, 0, 0.5), pages, STEADY, None),
         (stairs(1, 4e6, 0.72, 0.97), pages, UNCLEAR, None),
         (stairs(1, 4e6, 0.02, 0.6), pages, STEADY, None),
         (leak(0), pages, NONE, None),
-        (leak(0), trimming, NONE, None),
         (leak(0), walk, NONE, None),
     ],
 )

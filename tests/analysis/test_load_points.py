@@ -105,9 +105,8 @@ def cut_off(block: OpenLoopBlock, count: int, at_ns: int) -> OpenLoopBlock:
 
 def test_one_engine_gives_as_many_inferences_whatever_the_number_of_clients_and_where_blocks_end() -> None:
     for clients in (1, 2, 3, 8):
-        assert closed_block(one_engine(clients, 2 * MS, 1), 1).throughput == pytest.approx(
-            500
-        )  # less than an inference
+        short = closed_block(one_engine(clients, 2 * MS, 1), 1)  # less than an inference
+        assert short.throughput == pytest.approx(500)
         for until in (50 * MS, 53 * MS + 1, 57 * MS):
             found = closed_block(one_engine(clients, 2 * MS, until), until)
             assert found.throughput == pytest.approx(500)
@@ -123,22 +122,13 @@ def test_one_engine_gives_as_many_inferences_whatever_the_number_of_clients_and_
     assert found.window.each == [2, 2]
     slow = [(0, 1 * MS), (1 * MS, 4 * MS), (4 * MS, 9 * MS)]
     quick = [(0, 1 * MS), (1 * MS, 2 * MS), (2 * MS, 5 * MS), (5 * MS, 9 * MS)]
-    assert list(closed_block([slow, quick], 8 * MS).latencies) == [
-        1 * MS,
-        3 * MS,
-        3 * MS,
-        5 * MS,
-        4 * MS,
-    ]  # as they ended
+    ended = closed_block([slow, quick], 8 * MS)
+    assert [ns // MS for ns in ended.latencies] == [1, 3, 3, 5, 4]
 
 
 def test_a_closed_loop() -> None:
-    blocks = [
-        closed_block(
-            one_engine(2, 2 * MS, 40 * MS), 40 * MS, cpu_ns=30 * MS, wall_ns=20 * MS, lock=(3, 10), round=number
-        )
-        for number in range(4)
-    ]
+    times: dict[str, Any] = {"cpu_ns": 30 * MS, "wall_ns": 20 * MS, "lock": (3, 10)}
+    blocks = [closed_block(one_engine(2, 2 * MS, 40 * MS), 40 * MS, round=number, **times) for number in range(4)]
     found = case_of(samples(*blocks, outputs_match=True, clock_mhz=[900, 300, 600]))
     assert found.value("throughput") == pytest.approx(500)
     assert found.metrics["throughput"].ci95 == pytest.approx((500, 500))
@@ -313,14 +303,8 @@ def test_the_knee_is_the_last_load_point_that_brings_five_percent_more(
 
 def test_load_points_are_ordered_and_told_apart() -> None:
     lost = failed_level(closed(CPU, 2, 190, 1.0))
-    points = [
-        closed(DEVICE, 8, 1, 1.0),
-        closed(CPU, 4, 120, 1.0),
-        lost,
-        closed(CPU, 1, 100, 1.0),
-        opened(CPU, 83.981, 1.0),
-    ]
-    result = load_result(*points)
+    points = [closed(CPU, 4, 120, 1.0), lost, closed(CPU, 1, 100, 1.0), opened(CPU, 83.981, 1.0)]
+    result = load_result(closed(DEVICE, 8, 1, 1.0), *points)
     assert [(it.mode, load_point_of(it)) for it in measured_cases(result, CONCURRENCY)] == [
         (DEVICE, LoadPoint(CONCURRENCY, 8)), (CPU, LoadPoint(CONCURRENCY, 1)), (CPU, LoadPoint(CONCURRENCY, 4)),
     ]  # fmt: skip

@@ -32,10 +32,8 @@ def derived(*cases: Case) -> Result:
 
 
 def test_medians_by_step() -> None:
-    case, resident = (
-        case_of(CPU, [[10, 20, 30, 40], [12, 22, 32, 42], [11, 21, 31, 500]]),
-        case_of(RESIDENT, [[1, 2, 3, 4]]),
-    )
+    loops = [[10, 20, 30, 40], [12, 22, 32, 42], [11, 21, 31, 500]]
+    case, resident = case_of(CPU, loops), case_of(RESIDENT, [[1, 2, 3, 4]])
     resident.metrics.pop("inference")
     derived(case, resident)
     step = there(case.stats(STEP))

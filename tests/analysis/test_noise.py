@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 
 from ortbench.analysis.derive import derive
-from ortbench.analysis.noise import Policy, join_noise, rounds, supports_better, supports_speedup
+from ortbench.analysis.noise import join_noise, rounds, supports_better, supports_speedup
 from ortbench.analysis.speedups import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, speedup_between
 from ortbench.core.stats import Value
 from ortbench.facts.common import busy_fact
@@ -18,7 +17,6 @@ from ortbench.facts.sentences import large_figures
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.schema import MachineNoise
-from tests.conftest import ROOT
 from tests.expect import there
 from tests.results import MS, US, fact, measured, noise_of, result_of, serving, steady, values
 
@@ -168,10 +166,3 @@ def test_a_mode_that_noise_may_have_made_slower_is_a_rival() -> None:
     derive(result)
     best = there(fastest(result))
     assert (best.mode, best.claim, best.ties, best.rivals) == (RESIDENT, FASTER, (), (DEVICE,))
-
-
-def test_each_number_of_the_policy_has_a_source_that_is_there() -> None:
-    for number in fields(Policy):
-        source = number.metadata["source"]
-        assert source
-        assert all((ROOT / name).is_file() for name in re.findall(r"(?:docs|reports)/[\w.-]+", source)), number.name

@@ -67,11 +67,8 @@ GELU = [ENDS[0], node("Gelu", "Gelu_1", 15 * US, "t1", "t4"), ENDS[1]]
 ERF = [ENDS[0], *chain(("Div", 10 * US), ("Erf", 20 * US), ("Mul", 10 * US), first=1), ENDS[1]]
 TANH = node("Tanh", "Tanh_0", 10 * US, "a", "y")
 WHOLE_CONV = [node("Conv", "r0_nchwc", 100 * US, "x", "a", of=["Conv_0", "Relu_0"]), TANH]
-SPLIT_CONV = [
-    node("Conv", "c0_nchwc", 100 * US, "x", "c", of=["Conv_0"]),
-    node("Relu", "Relu_0", 30 * US, "c", "a"),
-    TANH,
-]
+BARE_CONV = node("Conv", "c0_nchwc", 100 * US, "x", "c", of=["Conv_0"])
+SPLIT_CONV = [BARE_CONV, node("Relu", "Relu_0", 30 * US, "c", "a"), TANH]
 
 
 @pytest.mark.parametrize(
@@ -99,12 +96,8 @@ def test_the_same_nodes_are_named_where_few_make_the_difference() -> None:
     own = chain(*LAYERS * 6)
     own[4] = node("Conv", "Conv_4", 900 * US, "t4", "t5")
     [slower] = [it for it in changes(nodes_of(chain(*LAYERS * 6)), nodes_of(own)) if it.kind != REST]
-    assert (slower.kind, slower.ns, len(slower.own), [it["name"] for it in slower.mainly]) == (
-        SAME,
-        800 * US,
-        6,
-        ["Conv_4"],
-    )
+    assert (slower.kind, slower.ns, len(slower.own)) == (SAME, 800 * US, 6)
+    assert [it["name"] for it in slower.mainly] == ["Conv_4"]
     assert slower.ci95 is not None
     assert slower.ci95[0] > 0
     for of, name in (([], "t1_nchwc"), (["a"], "a"), (["a", "b"], "a + b"), (["a", "b", "c", "d"], "a + … + d")):

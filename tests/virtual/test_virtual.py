@@ -93,10 +93,8 @@ def test_zero_copy_is_claimed_only_where_nothing_is_copied(
     copies: bool, seed: int, library: Path, clock: Clock, tmp_path: Path
 ) -> None:
     clock.restart(busy(seed, 30_000, 0.3))
-    model, config = (
-        relu_model(tmp_path / "relu.onnx", 1 << 16),
-        Config(honesty=HONESTY[seed], ha_copies=copies, compute_us=100),
-    )
+    model = relu_model(tmp_path / "relu.onnx", 1 << 16)
+    config = Config(honesty=HONESTY[seed], ha_copies=copies, compute_us=100)
     line = ("--iterations", 3, "--warmup", 1, "--mode", "host-accessible")
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *line)
     assert code == 0, errors
