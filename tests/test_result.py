@@ -8,7 +8,6 @@ import re
 import stat
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,9 +18,8 @@ from ortbench.core.files import write_atomically
 from ortbench.core.stats import Value, summarise
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load, result_json, save
-from tests.expect import refusal, there
-from tests.odd import swept
-from tests.results import serving, soak_result, tensor
+from tests.expect import refusal
+from tests.results import tensor
 
 
 def whole() -> Result:
@@ -59,42 +57,6 @@ def whole() -> Result:
         warnings=[{"code": "c", "message": "m"}],
         cases=[case, Case("cpu-tensors")],
     )
-
-
-def looped() -> Result:
-    result = whole()
-    result.kind = "loop"
-    result.own["loop"] = {
-        "steps": 2, "feedback": [["out", "in"]], "first": {"sequence": 5}, "grows": ["in"], "state_shapes": [[[0], [2]]],
-        "fill": {"x": "step"}, "keep": ["y"], "resident": [],
-    }  # fmt: skip
-    case = result.cases[0]
-    case.steps_ns, case.step_bytes = [3, 4], {"state_h2d": 0, "state_d2h": [4, 8], "step_h2d": 12, "step_d2h": None}
-    case.samples["step"], case.blocks["step"] = [3, 4], [[0, 2, 100]]
-    case.metrics["step"], case.metrics["loop"] = summarise([3, 4]), case.metrics["latency"]
-    return result
-
-
-PARTS = {"loop", "chain", "load", "knee", "slo", "sweep", "shapes", "switching", "best"}
-
-
-def shrunk() -> Result:
-    """A soak whose memory may have become less."""
-    result = soak_result([10**7 - 1000 * (number % 7) for number in range(40)])
-    growth = result.cases[0].metrics["host_growth"]
-    assert isinstance(growth, Value)
-    assert there(growth.ci95)[0] < 0
-    return result
-
-
-@pytest.mark.parametrize("make", [whole, looped, partial(serving, run_id="r"), swept, shrunk])
-def test_round_trip(make: Callable[[], Result], tmp_path: Path) -> None:
-    result, path = make(), tmp_path / "result.json"
-    save(result, path)
-    assert result_json(load(path)) == path.read_text(encoding="utf-8") == result_json(result)
-    written = json.loads(path.read_text(encoding="utf-8"))
-    assert written.keys() & PARTS == {key for key in PARTS if result.own.get(key) or vars(result).get(key)}
-    assert {key for case in written["cases"] for key, value in case.items() if value is None} <= {"reason", "speedup"}
 
 
 # What is refused
@@ -220,7 +182,7 @@ def test_texts_and_numbers_that_are_strange(tmp_path: Path) -> None:
     strange, path = whole(), tmp_path / "result.json"
     strange.command = ['"\\u00000"', "\\u00000", "[1, 2]"]
     save(strange, path)
-    assert load(path) == strange
+    assert (load(path), result_json(load(path))) == (strange, path.read_text(encoding="utf-8"))
     strange.model["path"] = "\udcff.onnx"
     save(strange, path)
     assert json.loads(path.read_text(encoding="utf-8"))["model"]["path"] == "\udcff.onnx"

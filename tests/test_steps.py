@@ -92,11 +92,9 @@ def test_the_options_of_a_loop(given: dict[str, Any], steps: Steps) -> None:
 
 def test_options_of_what_is_no_loop() -> None:
     assert (steps_of({}), loop_of(TINY, {}).part) == (Part(), Steps(count=64, decoder=Decoder()))
-    for flag in ("steps", "first-dim", "fill", "keep", "resident"):
+    for flag in ("first-dim", "keep", "resident"):  # others are in tests/cli/refusals.txt
         said = refusal(BadInput, steps_of, {flag: 3})
         assert said == f"--{flag} is for a loop: say what is fed back with --feedback OUT=IN"
-    for flag in ("steps", "first-dim"):
-        assert refusal(BadInput, loop_of, TINY, {flag: 3}).startswith(f"--{flag}: give --feedback OUT=IN too")
     check(Plan(TINY, part=Steps(FED), modes=("cpu-tensors",), inputs=Inputs(dims={"past_length": 0})))  # nothing yet
 
 
