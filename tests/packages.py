@@ -12,14 +12,8 @@ from tests.importing import FOLDERS
 
 
 def install(site: Path, name: str, files: Mapping[str, str | Path], pips: Mapping[str, str] | None = None) -> None:
-    """Install a package of version 1.5.
-
-    Args:
-        site: folder of packages.
-        name: of the distribution.
-        files: by their paths in `site`, each its text or a file that is copied.
-        pips: what pip wrote down, by the names of files; by default the list of files.
-    """
+    """Install version 1.5 of a package into a folder of packages: files, each its text or a file that is copied, and what pip wrote
+    down, by the names of files; by default the list of files."""
     put(site, files)
     info = f"{name.replace('-', '_')}-1.5.dist-info"
     pips = {"RECORD": "".join(f"{it},sha256=x,1\n" for it in files)} if pips is None else pips

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -88,11 +87,8 @@ def _reached(within: Any, definitions: dict[str, Any], seen: set[str] | None = N
 def problems(file: Path, wanted: dict[str, Any]) -> list[str]:
     """What in a file is not as a schema says, each with its path."""
     data = json.loads(file.read_bytes())
-    return [f"{file}: {error.json_path}: {error.message[:200]}" for error in _errors(data, wanted)]
-
-
-def _errors(data: Any, wanted: dict[str, Any]) -> Iterator[Any]:
-    yield from _validator(json.dumps(wanted)).iter_errors(data)
+    errors = _validator(json.dumps(wanted)).iter_errors(data)
+    return [f"{file}: {error.json_path}: {error.message[:200]}" for error in errors]
 
 
 @cache

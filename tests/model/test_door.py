@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,98 +12,100 @@ import pytest
 from ortbench.core import parts
 from ortbench.core.errors import BadInput
 from ortbench.model import file_reading
+from ortbench.model.result import Result
+from tests.conftest import ROOT
 from tests.expect import refusal
-from tests.model.toys import Result, Stats, Value, case, result, stats
+
+STORED = (ROOT / "reports" / "copy_bound-refdevice" / "result.json").read_bytes()
 
 
-def decode(data: object) -> Result:
-    content = data if isinstance(data, bytes) else json.dumps(data).encode()
+def changed(place: str, value: object) -> bytes:
+    """A stored result with another value in a place, such as ``cases[1].mode``; without the place for `...`."""
+    data = json.loads(STORED)
+    *path, last = [int(key) if key.isdigit() else key for key in re.findall(r"\w+", place)]
+    parent: Any = data
+    for key in path:
+        parent = parent[key]
+    if value is ...:
+        del parent[last]
+    else:
+        parent[last] = value
+    return json.dumps(data).encode()
+
+
+def decode(content: bytes) -> Result:
     return file_reading.decode(content, "result.json", Result)
-
-
-def metric(**changed: object) -> dict[str, Any]:
-    """A result of which one metric is changed, behind others that are right."""
-    return result(cases=[case(), case(metrics={"h2d": stats(), "loop": {"value": 2}, "latency": stats(**changed)})])
 
 
 def deep(depth: int) -> bytes:
     return b"[" * depth + b"]" * depth
 
 
-AT = "cases[1].metrics.latency"
-WRONG: list[tuple[object, str]] = [
-    # types
-    (metric(median="x"), f'{AT}.median: a number is needed, not "x"'),
-    (metric(median=1.5), f"{AT}.median: a whole number is needed, not 1.5"),
-    (metric(median=None), f"{AT}.median: a number is needed, not null"),
-    (metric(ci95={}), f"{AT}.ci95: a list or null is needed, not an object of 0"),
-    (metric(ci95=[1, 2, 3]), f"{AT}.ci95: a list of length 2 is needed, not a list of 3"),
-    (metric(ci95=[1, "x"]), f'{AT}.ci95[1]: a number is needed, not "x"'),
-    (result(cases=[case(metrics={"a": stats(), "b": 3})]), "cases[0].metrics.b: an object is needed, not 3"),
-    (result(cases=[case(by_stage={"a": {}, "b": {"c": stats(), "d": stats(n="x")}})]),
-     'cases[0].by_stage.b.d.n: a number is needed, not "x"'),
-    (result(cases=[case(speedup={"value": 2, "derived": 1})]), "cases[0].speedup.derived: true or false is needed, not 1"),
-    (result(cases=[case(speedup=3)]), "cases[0].speedup: an object or null is needed, not 3"),
-    (result(cases=[case(point={"batch": 8, "rate": None})]), "cases[0].point.rate: a number or a text is needed, not null"),
-    (result(cases=[case(samples={"latency": [1, 2, "x"]})]), 'cases[0].samples.latency[2]: a number is needed, not "x"'),
-    (result(note=3), "note: a text or null is needed, not 3"),
-    (result(device={"cores": []}), "device.cores: a number is needed, not a list of 0"),
-    (result(links=[{"from": 3, "bytes": 1}]), "links[0].from: a text is needed, not 3"),
-    ([], "an object is needed, not a list of 0"),
-    # keys and values
-    (metric() | {"device": {}}, 'device: the key "name" is missing'),
-    (result(cases=[case(metrics={"a": stats(), "b": {"n": 3, "p99": 5}})]), 'cases[0].metrics.b: the key "median" is missing'),
-    (metric(n=-3), f"{AT}.n: a number of at least 0 is needed, not -3"),
-    (result(warnings=["a", "b", "c"]), "warnings: a list of length at most 2 is needed, not a list of 3"),
-    (result(cases=[case(status="fine")]), 'cases[0].status: "fine" is none of the values that are known'),
-    (result(cases=[case(by_status={"ok": 1, "no": 2})]), 'cases[0].by_status: "no" is none of the values that are known'),
-    (metric(median=7), f"{AT}: the median is above p99"),
-    # numbers
-    (metric(median=float("nan")), f"{AT}.median: a number is needed, not NaN"),
-    (result(added={"a b": [1, float("-inf")]}), 'added["a b"][1]: a number is needed, not -Infinity'),
-    (b'{"a": 1e999}', "a: a number is needed, not Infinity"),
-    (metric(median=2**64), f"{AT}.median: an integer of at most 64 bits is needed, not 18446744073709551616"),
-    (result(cases=[case(samples={"latency": [1, 2**70]})]),
-     "cases[0].samples.latency[1]: an integer of at most 64 bits is needed, not 1180591620717411303424"),
-    (b'{"a": ' + b"9" * 5000 + b"}", f"a: an integer of at most 64 bits is needed, not {'9' * 38}…"),
-    # JSON
-    (b"", "is not JSON: it is empty"),
-    (b'{"schema_version": 2, "cases', "is not JSON: it ends too early"),
-    (b'{"schema_version": 2}\n]', "is not JSON: line 2, column 1: extra data"),
-    (b'{\n"a": "\x1b[31m"}', "is not JSON: line 2, column 7: invalid control character at"),
-    (b'{"a": "\xff"}', "is not JSON: byte 7 is not UTF-8"),
-    (deep(100_000), "cannot be read: more than 100 lists or objects are nested"),
-    (b'{"a": ' + deep(101) + b"}", "cannot be read: more than 100 lists or objects are nested"),
-    # what is shown of them
-    (metric(median="x" * 99), f'{AT}.median: a number is needed, not "{"x" * 37}…"'),
-    (metric(median="\x1b[31m\n\u202e"), f'{AT}.median: a number is needed, not "�[31m\\n�"'),
-    (result(cases=[case(metrics={"\x1b]0;x\n": 3})]), 'cases[0].metrics["�]0;x\\n"]: an object is needed, not 3'),
-]  # fmt: skip
+LATENCY = "cases[1].metrics.latency"
+# A place in a result, what stands there, and the line that says so; with ": " before it where the place does not stand in it.
+WRONG: list[tuple[str, object, str]] = [
+    (f"{LATENCY}.median", "x", 'a number is needed, not "x"'),
+    (f"{LATENCY}.n", 1.5, "a whole number is needed, not 1.5"),
+    (f"{LATENCY}.median", None, "a number is needed, not null"),
+    (f"{LATENCY}.ci95", {}, "a list is needed, not an object of 0"),
+    (f"{LATENCY}.ci95[1]", "x", 'a number is needed, not "x"'),
+    (LATENCY, 3, "an object is needed, not 3"),
+    ("cases[1].metrics.throughput.derived", 1, "true or false is needed, not 1"),
+    ("cases[1].speedup", 3, "an object or null is needed, not 3"),
+    ("cases[1].point.rate", None, "a number or a text is needed, not null"),
+    ("cases[1].samples.latency[2]", "x", 'a number is needed, not "x"'),
+    ("note", 3, "a text or null is needed, not 3"),
+    ("environment.cpu.cores", [], "a number or null is needed, not a list of 0"),
+    ("model.inputs[0].name", 3, "a text is needed, not 3"),
+    ("cases[1].status", "fine", '"fine" is none of the values that are known'),
+    ("target.copy_sync", {"a": {}, "b": {"up": {}}}, ': target.copy_sync.b: "up" is none of the values that are known'),
+    ("cases[1].mode", ..., ': cases[1]: the key "mode" is missing'),
+    (f"{LATENCY}.median", ..., f': {LATENCY}: the key "median" is missing'),
+    (f"{LATENCY}.median", float("nan"), "a number is needed, not NaN"),
+    ("added", {"a b": [1, float("-inf")]}, ': added["a b"][1]: a number is needed, not -Infinity'),
+    (f"{LATENCY}.median", 2**64, "an integer of at most 64 bits is needed, not 18446744073709551616"),
+    ("cases[1].samples.latency[1]", 2**70, "an integer of at most 64 bits is needed, not 1180591620717411303424"),
+    (f"{LATENCY}.median", "x" * 99, f'a number is needed, not "{"x" * 37}…"'),
+    (f"{LATENCY}.median", "\x1b[31m\n\u202e", 'a number is needed, not "�[31m\\n�"'),
+    ("cases[1].metrics", {"\x1b]0;x\n": 3}, ': cases[1].metrics["�]0;x\\n"]: an object is needed, not 3'),
+]
+NO_RESULT: list[tuple[bytes, str]] = [
+    (b"[]", ": an object is needed, not a list of 0"),
+    (b'{"a": 1e999}', ": a: a number is needed, not Infinity"),
+    (b'{"a": ' + b"9" * 5000 + b"}", f": a: an integer of at most 64 bits is needed, not {'9' * 38}…"),
+    (b"", " is not JSON: it is empty"),
+    (b'{"schema_version": 2, "cases', " is not JSON: it ends too early"),
+    (b'{"schema_version": 2}\n]', " is not JSON: line 2, column 1: extra data"),
+    (b'{\n"a": "\x1b[31m"}', " is not JSON: line 2, column 7: invalid control character at"),
+    (b'{"a": "\xff"}', " is not JSON: byte 7 is not UTF-8"),
+    (deep(100_000), " cannot be read: more than 100 lists or objects are nested"),
+    (b'{"a": ' + deep(101) + b"}", " cannot be read: more than 100 lists or objects are nested"),
+]
 
 
-@pytest.mark.parametrize(("data", "message"), WRONG, ids=[message[:60] for _, message in WRONG])
-def test_what_is_wrong_with_a_file_is_said_in_one_line_with_the_place(data: object, message: str) -> None:
-    separator = " " if message.startswith(("is ", "cannot ")) else ": "
-    assert refusal(BadInput, decode, data) == f"result.json{separator}{message}"
+@pytest.mark.parametrize(("place", "value", "line"), WRONG, ids=[f"{place} {line[:40]}" for place, _, line in WRONG])
+def test_what_is_wrong_with_a_result_is_said_in_one_line_with_the_place(place: str, value: object, line: str) -> None:
+    line = line if line.startswith(":") else f": {place}: {line}"
+    assert refusal(BadInput, decode, changed(place, value)) == f"result.json{line}"
+
+
+@pytest.mark.parametrize(("content", "line"), NO_RESULT, ids=[line for _, line in NO_RESULT])
+def test_what_is_no_result(content: bytes, line: str) -> None:
+    assert refusal(BadInput, decode, content) == f"result.json{line}"
 
 
 def test_nesting_that_is_read_can_be_written() -> None:
-    content = json.dumps(result(added=json.loads(deep(99)))).encode()
+    content = changed("added", json.loads(deep(99)))
     assert decode(parts.text(decode(content)).encode()) == decode(content)
 
 
-def test_parts_are_of_their_types() -> None:
-    found = decode(result(links=[{"from": "a", "bytes": 3}]))
-    latency, loop = found.cases[1].metrics["latency"], found.cases[1].metrics["loop"]
-    assert isinstance(latency, Stats)
-    assert isinstance(loop, Value)
-    assert (latency.median, loop.value, found.links[0]["from"], found.device["name"]) == (5, 2, "a", "cpu")
-
-
 def test_texts_of_a_file_are_printable() -> None:
-    content = json.dumps(result(note="a\x00\x1b\ud800\n\t", added={"\x07k": ["\x9b", {"a": "\ufffe"}]})).encode()
-    found = decode(b"\xef\xbb\xbf" + content)  # a byte order mark is no part of a file
-    assert (found.note, vars(found)[parts.UNKNOWN]) == ("a���\n\t", {"added": {"�k": ["�", {"a": "�"}]}})
+    content = json.dumps(
+        json.loads(changed("note", "a\x00\x1b\ud800\n\t")) | {"\x07k": ["\x9b", {"a": "\ufffe"}]}
+    ).encode()
+    result = decode(b"\xef\xbb\xbf" + content)  # a byte order mark is no part of a file
+    assert result.note == "a���\n\t"
+    assert vars(result)[parts.UNKNOWN]["�k"] == ["�", {"a": "�"}]
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +114,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(BadInput, match=rf"^cannot read .*: .*{why}"):
             file_reading.read(tmp_path / path, Result)
     file = tmp_path / "result.json"
-    file.write_text(json.dumps(result()))
+    file.write_bytes(STORED)
     assert file_reading.read(file, Result).schema_version == 2
     with file.open("r+b") as large:
         large.truncate((file_reading.LIMIT << 20) + 1)  # which the disk need not have
