@@ -181,6 +181,7 @@ print(found, file=sys.stderr)"""
         ("sys.argv[1:] = ['--help']\nfrom ortbench.__main__ import main\ntry: main()\nexcept SystemExit: pass",
          "typer dataclasses ortbench.plan ortbench.model"),
         ("import ortbench", "typing dataclasses inspect numpy pandas importlib.util ortbench.plan.plan ortbench.api"),
+        ("import ortbench.api.pytest_plugin", "numpy ortbench.plan.plan ortbench.api.commands"),
         ("import ortbench.measure.process", "dataclasses inspect typer ortbench.plan.plan ortbench.cli"),
         ("import os\nos.environ.update(_ORTBENCH_COMPLETE='complete_bash', COMP_WORDS='ortbench\\nrun\\n--ep\\n', COMP_CWORD='3')\n"
          "from ortbench.cli.program import main\ntry: main([])\nexcept SystemExit: pass",
@@ -194,7 +195,7 @@ print(found, file=sys.stderr)"""
          "msgspec ortbench.model.schema ortbench.model.protocol ortbench.model.result ortbench.worker.inspection ortbench.worker.nodes "
          "onnx pandas"),
     ],
-    ids=["help", "api", "process", "tab", "metrics", "run", "worker"],
+    ids=["help", "api", "plugin", "process", "tab", "metrics", "run", "worker"],
 )  # fmt: skip
 def test_modules_load_only_what_most_runs_need(statements: str, heavy: str) -> None:
     found = f"print(sorted({{*{heavy.split()}}} & sys.modules.keys()), file=sys.stderr)"
