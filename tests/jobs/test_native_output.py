@@ -13,7 +13,6 @@ from ortbench.core import output
 from ortbench.measure.process import Client, WorkerLost
 from tests.conftest import MODELS, ONCE, SCREEN, ortbench
 from tests.refdevice import Config
-from tests.small_disk import small_disk
 
 TINY = MODELS / "tiny.onnx"
 CPU = ("--ep", "cpu", "--mode", "cpu-tensors", *ONCE)
@@ -117,16 +116,6 @@ def test_all_that_a_lost_worker_printed_is_kept(library: Path, unused: Path, tmp
     lost, warning = ran.err.splitlines()
     assert "the worker was ended by SIGABRT" in lost
     assert warning.startswith(f"ortbench: 2 warnings in out/{path}: Removing init")
-
-
-@pytest.mark.process
-def test_a_full_disk_costs_the_file(unused: Path, tmp_path: Path) -> None:
-    disk = small_disk(tmp_path)
-    ran = disk.run(0, "run", unused, *CPU, "--out", disk.place)
-    assert ran.code == 1
-    lost = next(line for line in ran.err.splitlines() if "not written" in line)
-    assert "/stderr.txt" in lost
-    assert "cpu-tensors" in ran.out
 
 
 CHATTY = """#!/bin/sh

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 
 from ortbench.model.result import Result
 from tests.conftest import device_library, ortbench
-from tests.refdevice import Config, Trace
-from tests.truth import in_fork, run_on_device
+from tests.refdevice import Config
+from tests.truth import run_on_device
 from tests.virtual import Clock
 
 pytestmark = pytest.mark.process
@@ -79,41 +74,6 @@ def places(result: Result) -> dict[str, list[tuple[str, str, bool]]]:
         assert [it["name"] for it in (*ins, *outs)] == ["image", "adjusted"]
         found[case.mode] = [(it["memory"], it["why"], it["usual"]) for it in (*ins, *outs)]
     return found
-
-
-def copies_of_bound_outputs() -> None:
-    """Print the sizes of the uploads of a run whose output is bound in host memory, and of one whose is on the device."""
-    library, model, trace = sys.argv[1:]
-    ort.set_default_logger_severity(4)
-    ort.register_execution_provider_library("refdevice", library)
-    (device,) = [it for it in ort.get_ep_devices() if it.ep_name.startswith("RefDevice")]
-    options = ort.SessionOptions()
-    options.add_provider_for_devices([device], {})
-    session = ort.InferenceSession(model, options)
-    memory = device.memory_info(ort.OrtDeviceMemoryType.DEFAULT)
-    array = np.zeros(session.get_inputs()[0].shape, np.float32)
-
-    def on_device() -> Any:
-        return ort.OrtValue.ortvalue_from_shape_and_type(array.shape, np.float32, memory_info=memory)
-
-    def uploads(output: Any) -> list[int]:
-        binding, image = session.io_binding(), on_device()
-        ort.copy_tensors([ort.OrtValue.ortvalue_from_numpy(array)], [image], None)
-        binding.bind_ortvalue_input("image", image)
-        binding.bind_ortvalue_output("adjusted", output)
-        before = len(Trace.read(Path(trace)).of("h2d"))
-        session.run_with_iobinding(binding)
-        return [int(it) for it in Trace.read(Path(trace)).of("h2d")["bytes"][before:]]
-
-    print(json.dumps([uploads(ort.OrtValue.ortvalue_from_numpy(array)), uploads(on_device())]))
-
-
-def test_on_the_device_it_does_cost_another_upload(image: Path, clock: Clock, tmp_path: Path) -> None:
-    """What the report says of an output that a node on the CPU makes, by the device's own trace."""
-    trace = tmp_path / "trace"
-    function = f"{copies_of_bound_outputs.__module__}:{copies_of_bound_outputs.__name__}"
-    line = (function, device_library(**WITHOUT_CLIP), image, trace)
-    assert in_fork(*line, **Config(trace=trace).environ()) == [[], [SIZE]]
 
 
 def test_a_gate_on_a_copy_of_nothing(image: Path, clock: Clock, tmp_path: Path) -> None:

@@ -9,11 +9,9 @@ import sys
 import venv
 from pathlib import Path
 
-import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import numpy_helper
 
 from ortbench.features.doctor.facts import BAD, Finding, Section
 from ortbench.features.doctor.job import of_environment
@@ -102,15 +100,6 @@ def test_nothing_of_ortbenchs_own_environment_reaches_it(bare: Environment, tmp_
     assert json.loads(ran.out)["operators"] is None
 
 
-@pytest.mark.wide
-def test_what_onnx_reads_is_said_in_one_line_where_it_is_not(bare: Environment, tmp_path: Path) -> None:
-    file = tmp_path / "input_0.pb"
-    file.write_bytes(numpy_helper.from_array(np.ones(16, np.float32)).SerializeToString())
-    ran = ortbench("run", TINY, *CPU, "--input", tmp_path, "--python", bare.python, "--out", tmp_path / "out")
-    lacks = f"is read with the package onnx, which {bare.python} has not; what it reads is an .npz"
-    assert (ran.code, ran.error_line) == (2, f"{file} {lacks}")
-
-
 def script(path: Path, text: str) -> Path:
     """A program that could be taken for an interpreter."""
     path.write_text(text)
@@ -147,18 +136,6 @@ def test_what_does_not_start_is_one_line(tmp_path: Path) -> None:
     ):
         ran = ortbench(*line, "--python", python, cwd=tmp_path)
         assert (ran.code, ran.error_line.removeprefix("before any copy was measured ")) == (code, said)
-
-
-@pytest.mark.wide
-def test_an_onnxruntime_that_was_built_for_another_numpy_is_mended(tmp_path: Path) -> None:
-    other = with_onnxruntime_alone(tmp_path / "other")
-    (other.site / "onnxruntime").unlink()
-    # As the extension module of one that was built for numpy 1 says.
-    (other.site / "onnxruntime.py").write_text("raise ImportError('import numpy failed')")
-    ran = ortbench("devices", "--python", other.python)
-    here = f"this ONNX Runtime was built for numpy 1, and numpy {np.__version__} is here"
-    mend = f"mend it with: {other.python} -m pip install 'numpy<2'"
-    assert (ran.code, ran.error_line) == (1, f"import numpy failed: {here}; {mend}")
 
 
 def test_doctor_mends_that_environment() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import onnx
@@ -94,23 +92,6 @@ def test_each_shape_has_a_graph_of_its_own(software_gpu: tuple[str, ...], tmp_pa
     graphs = [case.checks["graph"] for case in saved(out).cases]
     assert [graph["verdict"] for graph in graphs] == ["passed", "passed"]
     assert len({graph["id"] for graph in graphs}) == 2
-
-
-def test_a_suite_measures_sweeps_and_holds_them_against_an_earlier_one(tmp_path: Path) -> None:
-    batched(tmp_path / "m.onnx")
-    file, junit = tmp_path / "bench.toml", tmp_path / "junit.xml"
-    bench = '[[bench]]\nmodel = "m.onnx"\nep = "cpu"\nmode = "cpu-tensors"\nsweep = true\ndim = {batch = [1, 2]}\niterations = 1\n'
-    file.write_text(bench)
-    ran = ortbench("suite", file, "--out", tmp_path / "one", "--json", "-")
-    assert ran.code == 0, ran.err
-    (case,) = json.loads(ran.out)["cases"]
-    assert (case["outcome"], case["best_shape"] in ("batch=1", "batch=2")) == ("measured", True)
-    file.write_text(f'{bench}[bench.gate]\nbaseline = "one"\nmetric = "item_throughput@best"\n')
-    ran = ortbench("suite", file, "--out", tmp_path / "two", "--junit", junit)
-    assert ran.code == 4  # of one run there is no interval
-    assert "m--cpu has no verdict: best point" in " ".join(ran.out.split())
-    names = [it.get("name") for it in ElementTree.parse(junit).iter("testcase")]
-    assert names == ["batch=1: cpu-tensors", "batch=2: cpu-tensors", "best: cpu-tensors item_throughput"]
 
 
 def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) -> None:

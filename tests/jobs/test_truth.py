@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 
 from ortbench.model.result import Case, Result
-from ortbench.plan.target import Inputs, Target
-from ortbench.worker import first_run, providers, session
-from ortbench.worker.modes import make_mode
-from tests import bare, virtual, wrong_builds
+from tests import bare, wrong_builds
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import (
     COPIES,
     Check,
     checks,
     differences,
-    in_fork,
     is_kind,
     recorded,
     relu_model,
@@ -160,49 +152,6 @@ def test_zero_copy_is_verified_where_nothing_is_copied(copies: bool, library: Pa
     assert zero_copy["how"].startswith("the outputs are at the bound addresses")
     assert f"is {'not ' * copies}verified as zero-copy" in found.out
     assert (found.trace.counters["ha-copy"].count > 0) is copies
-
-
-def use_modes_directly() -> None:
-    """Print when runs of each mode began and ended, and what host-accessible memory is."""
-    virtual.attach(works=True)
-    path, library = sys.argv[1:]
-    target = Target(library=library)
-    model = session.open_model(path, target, providers.find(target))
-    data = first_run.make_data(path, model, Inputs())
-    spans: dict[str, list[tuple[int, int]]] = {}
-    found: dict[str, Any] = {"spans": spans}
-    for name in ("cpu-tensors", *BOUND):
-        mode: Any = make_mode(name, model, data)
-        for phase in mode.phases().keys() - {"h2d", "d2h"}:
-            call, a, b = mode.phases()[phase]
-            for _ in range(3):
-                begin = time.perf_counter_ns()
-                call(a, b)
-                spans.setdefault(f"{name}/{phase}", []).append((begin, time.perf_counter_ns()))
-    other = {"x": -np.asarray(data.arrays["x"]) + np.float32(0.25)}
-    mode.write_inputs(other)
-    call(a, b)
-    found["same addresses"] = mode.same_addresses()
-    found["new inputs reach the next run"] = bool(np.array_equal(mode.outputs()[0], np.maximum(other["x"], 0)))
-    found["outputs are the bound memory"] = all(
-        view.ctypes.data == slot.value.data_ptr() for view, slot in zip(mode.outputs(), mode._outs, strict=True)
-    )
-    print(json.dumps(found))
-
-
-@EACH_HONESTY
-def test_a_run_is_never_reported_done_before_the_device_is(honesty: Honesty, library: Path, tmp_path: Path) -> None:
-    model = relu_model(tmp_path / "relu.onnx", 1 << 16)
-    config = Config(honesty=honesty, compute_us=3000, trace=tmp_path / "trace")
-    found = in_fork(f"{__name__}:use_modes_directly", model, library, **config.environ())
-    inferences = Trace.read(tmp_path / "trace").of("inference")
-    for name, spans in found.pop("spans").items():
-        for begin, end in spans:
-            inside = inferences[(inferences["queued_ns"] >= begin) & (inferences["queued_ns"] < end)]
-            assert len(inside) == 1, name
-            assert inside["end_ns"][0] <= end, name
-    assert set(found.values()) == {True}
-    assert len(found) == 3
 
 
 @pytest.mark.parametrize(

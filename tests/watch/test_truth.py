@@ -31,19 +31,22 @@ from tests.virtual.machine import VARIABLE
 pytestmark = pytest.mark.process
 CALLS = 40
 
-PROGRAM = f"""
-import sys, numpy as np, onnx, onnxruntime as ort
+DEVICE = """
+import os, sys, numpy as np, onnx, onnxruntime as ort
 ort.register_execution_provider_library("refdevice", sys.argv[1])
 device = next(it for it in ort.get_ep_devices() if it.ep_name == "RefDeviceExecutionProvider")
-def session(name, text):
-    onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + text), name)
+def parsed(text): return onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + text)
+def session(model, **ep_options):
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1  # whose spinning would be a finding
-    options.add_provider_for_devices([device], {{}})
-    return ort.InferenceSession(name, options)
-first = session("first.onnx", "g (float[1000] x, float[1000] w, float[1000] s) => (float[1000] y, float[1000] t, float[2000] u)"
-    "{{ y = Add(x, w)  t = Add(s, w)  u = Concat<axis = 0>(x, s) }}")
-second = session("second.onnx", "g (float[1000] a) => (float[1000] b) {{ b = Relu(a) }}")
+    options.add_provider_for_devices([device], ep_options)
+    return ort.InferenceSession(model, options)
+"""
+PROGRAM = f"""{DEVICE}
+onnx.save(parsed("g (float[1000] x, float[1000] w, float[1000] s) => (float[1000] y, float[1000] t, float[2000] u)"
+    "{{ y = Add(x, w)  t = Add(s, w)  u = Concat<axis = 0>(x, s) }}"), "first.onnx")
+onnx.save(parsed("g (float[1000] a) => (float[1000] b) {{ b = Relu(a) }}"), "second.onnx")
+first, second = session("first.onnx"), session("second.onnx")
 weights, state, random = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32), np.random.default_rng(0)
 for _ in range({CALLS}):
     y, state = first.run(None, {{"x": random.random(1000, np.float32), "w": weights, "s": state}})[:2]
@@ -95,27 +98,19 @@ def test_habits_are_those_of_the_program_and_no_others(recording: tuple[dict[str
     }
 
 
-FORKED = """
-import os, sys, numpy as np, onnx, onnxruntime as ort
-ort.register_execution_provider_library("refdevice", sys.argv[1])
-device = next(it for it in ort.get_ep_devices() if it.ep_name == "RefDeviceExecutionProvider")
-text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1000] x, float[1000] w) => (float[1000] y) { y = Add(x, w) }'
-model = onnx.parser.parse_model(text).SerializeToString()
-def session():
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.add_provider_for_devices([device], {"compute_us": "100"})
-    return ort.InferenceSession(model, options)
-session()
+FORKED = f"""{DEVICE}
+model = parsed("g (float[1000] x, float[1000] w) => (float[1000] y) {{ y = Add(x, w) }}").SerializeToString()
+session(model, compute_us="100")
 if os.fork() == 0:
-    mine, weights = session(), np.full(1000, 0.5, np.float32)
+    mine, weights = session(model, compute_us="100"), np.full(1000, 0.5, np.float32)
     for number in range(20):
-        mine.run(None, {"x": np.full(1000, number, np.float32), "w": weights})
+        mine.run(None, {{"x": np.full(1000, number, np.float32), "w": weights}})
     os._exit(0)
 os.wait()
 """
 
 
+@pytest.mark.wide
 def test_a_model_that_was_given_as_bytes_is_measured_again_for_a_forked_child(
     real_library: Path, tmp_path: Path
 ) -> None:
