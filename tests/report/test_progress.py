@@ -92,7 +92,7 @@ def test_what_is_no_terminal_gets_a_line_where_it_takes_long(
     assert capsys.readouterr().err == line
 
 
-LONG = ("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--duration")
+LONG = ("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--warmup", 1, "--duration")
 
 
 @pytest.mark.process
@@ -108,7 +108,7 @@ def test_the_line_is_at_the_start_and_quiet_says_nothing(quiet: tuple[str, ...],
 @pytest.mark.process
 def test_a_suite_says_it_once_for_all_cases(tmp_path: Path) -> None:
     suite = tmp_path / "s.toml"
-    cases = f'[[bench]]\nmodel = "{MODELS / "tiny.onnx"}"\nep = {{name = "one", ep = "cpu"}}\nmode = "cpu-tensors"\nduration = 20\nprecision = "30%"\n'
+    cases = f'[[bench]]\nmodel = "{MODELS / "tiny.onnx"}"\nep = {{name = "one", ep = "cpu"}}\nmode = "cpu-tensors"\nwarmup = 1\nduration = 20\nprecision = "30%"\n'
     suite.write_text(cases + cases.replace("one", "two"))
     ran = ortbench("suite", suite, "--out", tmp_path / "out")
     assert ran.code == 0, ran.err

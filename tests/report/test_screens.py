@@ -169,7 +169,7 @@ LINES: dict[str, list[tuple[object, ...]]] = {
     "side-by-side": [("run", "models/tiny.onnx", "DEVICE", *FEW, "--opt-level", "basic,all", "--intra-op-threads", "1,2")],
     "gate-live": [("gate", "--model", "models/tiny.onnx", "DEVICE", "--duration", 1, "--no-why", "--baseline-model", "models/tiny.onnx")],
     "gate-stored": [("gate", H100, "--baseline", H100, "--max-cpu-nodes", 0, "--min-speedup", "device-resident=100")],
-    "compare-many": [("compare", *[H100] * 12)],
+    "compare-many": [("compare", *[H100] * 6)],
     "tune": [("tune", "models/tiny.onnx", "--ep", "cpu", "--max-time", "3s", "--duration", "0.05")],
     "suite-merge": [(*SUITE_LINE, "s/1", "--shard", "1/2"), (*SUITE_LINE, "s/2", "--shard", "2/2"), ("suite", "merge", "s/1", "s/2", "--out", "all")],
     "profile": [("profile", "models/tiny.onnx", "DEVICE", "--attach-only", "--iterations", 3, "--warmup", 1)],
