@@ -48,13 +48,13 @@ def build(
 
     Args:
         directory: where to.
-        name: of the device; another one makes it one that can be in the same session. Its EP is called
-            ``<name>ExecutionProvider``, its environment variables begin with ``<NAME>_``.
+        name: of the device; with another one it can be in the same session. Its EP is ``<name>ExecutionProvider``, its
+            environment variables begin with ``<NAME>_``.
         operators: those it takes; empty for all that it can compute.
         ep: what its EP is called instead.
         version: that its EP says it is of, in place of 1.0.0.
         compute_us: how long an inference lasts unless a knob says otherwise, in microseconds.
-        named_as_registered: its EP takes the name that it is registered by, as the example of ONNX Runtime's sources does.
+        named_as_registered: its EP takes the name that it is registered by, as ONNX Runtime's example does.
         clock: library of `tests.virtual.build`; the device then goes by virtual time.
     """
     here = Path(__file__).parent
@@ -246,45 +246,23 @@ def _link_ns(latency_us: float, gbps: float, size: int) -> float:
     return latency_us * 1000 + (size / gbps if gbps else 0.0)
 
 
-KINDS = {
-    1: "h2d",
-    2: "d2h",
-    3: "device-copy",
-    4: "host-copy",
-    5: "same-copy",
-    6: "inference",
-    7: "ha-copy",
-    8: "alloc",
-    9: "free",
-    10: "sync-wait",
-    11: "run-end-wait",
-    12: "run",
-    13: "failure",
-}
+KINDS = dict(
+    enumerate(
+        ("h2d", "d2h", "device-copy", "host-copy", "same-copy", "inference", "ha-copy", "alloc", "free", "sync-wait",
+         "run-end-wait", "run", "failure"),
+        1,
+    )
+)  # fmt: skip
 """Kinds of events. ``same-copy`` is a copy of a value onto itself, ``host-copy`` one between HOST_ACCESSIBLE and host
 memory, ``sync-wait`` a call of OrtEp::Sync, ``run`` the span of a run as the EP sees it."""
 
 MEMORIES = ("none", "host", "default", "host_accessible")
 
 EVENT = np.dtype(
-    [
-        ("sequence", "<u8"),
-        ("kind", "<u4"),
-        ("queue", "<u4"),
-        ("bytes", "<u8"),
-        ("queued_ns", "<i8"),
-        ("start_ns", "<i8"),
-        ("planned_end_ns", "<i8"),
-        ("end_ns", "<i8"),
-        ("work_ns", "<i8"),
-        ("run", "<u8"),
-        ("memory", "<u4"),
-        ("source", "<u4"),
-        ("destination", "<u4"),
-        ("pid", "<u4"),
-        ("failed", "<u4"),
-        ("session", "<u4"),
-    ]
+    [("sequence", "<u8"), ("kind", "<u4"), ("queue", "<u4"), ("bytes", "<u8")]
+    + [(name, "<i8") for name in ("queued_ns", "start_ns", "planned_end_ns", "end_ns", "work_ns")]
+    + [("run", "<u8")]
+    + [(name, "<u4") for name in ("memory", "source", "destination", "pid", "failed", "session")]
 )
 """One record. Times are those of `time.perf_counter_ns`; `queue` 0 is the default queue; `run` counts from 1 in a
 process and is 0 outside of runs; `memory`, `source` and `destination` index `MEMORIES`; `work_ns` is the part of start

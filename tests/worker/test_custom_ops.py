@@ -72,9 +72,7 @@ def test_a_package_is_asked_for_its_library(name: str, model: Path, packages: Pa
     [
         ("", "--custom-ops: is empty"),
         ("no.so", "--custom-ops: no such file: no.so"),
-        ("/", "--custom-ops: / is a folder: name a file"),
         ("no-such-package", "no such package: name a library by its path, or pip install no-such-package"),
-        ("no.such", "--custom-ops no.such: no such package: name a library by its path"),
         ("brings_none", "--custom-ops brings_none: the package has no get_library_path(): name its library by the path"),
         ("breaks", "--custom-ops breaks: import breaks raises RuntimeError: broken here"),
         ("names-nothing", "--custom-ops names-nothing: get_library_path() names a file that is not there: /no/such.so"),
@@ -96,7 +94,6 @@ def test_what_cannot_be_registered_is_a_line(name: str, message: str, model: Pat
         ("Thrice", DOMAIN, False, ("{twice}",), "no library of --custom-ops has it: {twice}"),
         ("Inverse", "ai.onnx.contrib", False, (), "--custom-ops onnxruntime-extensions"),
         ("Twice", "mmdeploy", True, (), "--custom-ops LIBRARY, or a package's name"),
-        ("Twice", "com.microsoft", False, (), ""),
         ("Twice", "ai.onnx.ml", False, (), ""),
     ],
 )

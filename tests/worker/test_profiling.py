@@ -165,12 +165,12 @@ def assert_adds_up(nodes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("text", "operators", "body"),
     [
-        (SCAN, {"Scan": 1, "MatMul": 1, "Identity": 1}, {"MatMul", "Identity"}),
+        pytest.param(SCAN, {"Scan": 1, "MatMul": 1, "Identity": 1}, {"MatMul", "Identity"}, marks=pytest.mark.wide),
         (PLAIN, {"Relu": 1, "Loop": 1, "Add": 1, "Sigmoid": 1, "Identity": 1}, {"Add", "Sigmoid", "Identity"}),
         (WITH_IF, {"Relu": 2, "Loop": 1, "Mod": 1, "Cast": 1, "If": 1, "Sigmoid": 1, "Neg": 1, "Identity": 1},
          {"Mod", "Cast", "If", "Identity"}),
-        (SEQUENCE_MAP, {"SplitToSequence": 1, "ConcatFromSequence": 1, "Loop": 1, "Sigmoid": 1},
-         {"SequenceAt", "Sigmoid", "SequenceInsert", "Identity"}),
+        pytest.param(SEQUENCE_MAP, {"SplitToSequence": 1, "ConcatFromSequence": 1, "Loop": 1, "Sigmoid": 1},
+                     {"SequenceAt", "Sigmoid", "SequenceInsert", "Identity"}, marks=pytest.mark.wide),
     ],
 )  # fmt: skip
 def test_nodes_of_a_body_are_counted_once_and_their_time_is_not_that_of_the_loop(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -28,8 +25,7 @@ from ortbench.worker.providers import Provider, library_name
 from ortbench.worker.session import fix_hint
 from ortbench.worker.tensors import TensorSpec
 from tests import openvino
-from tests.compiling import BuildError, compile_library
-from tests.conftest import MODELS, ONCE, ROOT, cases, device_library, lacking, measure, ortbench
+from tests.conftest import MODELS, ONCE, cases, device_library, measure
 from tests.packages import install
 from tests.refdevice import EP_NAME, Config
 from tests.refdevice.refdevice import VENDOR_ID
@@ -151,27 +147,6 @@ def test_a_library_is_named_inside_the_package_it_comes_from(tmp_path: Path, mon
     assert library_name(Target(ep="an-ep"), provider) == "lib.so"
 
 
-@pytest.mark.process
-def test_cuda_is_found_in_nvidia_packages_in_another_folder_than_onnxruntime(tmp_path: Path) -> None:
-    if not hasattr(ort, "_get_nvidia_dll_paths") or sys.platform != "linux":
-        lacking("this onnxruntime is not for CUDA on Linux")
-    source = tmp_path / "nothing.c"
-    source.write_text("int nothing;\n")
-    try:
-        library = compile_library("a library", [source], tmp_path)
-    except BuildError as error:
-        lacking(str(error))
-    (name,) = [path[-1] for path in ort._get_nvidia_dll_paths(False) if path[-1].startswith("libcudnn.so")]
-    place = tmp_path / "site" / "nvidia" / "cudnn" / "lib" / name
-    place.parent.mkdir(parents=True)
-    library.rename(place)
-    script = "from ortbench.worker import libraries; libraries.preload_nvidia(); print(open('/proc/self/maps').read())"
-    path = os.pathsep.join(filter(None, [str(tmp_path / "site"), os.environ.get("PYTHONPATH")]))
-    line = [sys.executable, "-c", script]
-    done = subprocess.run(line, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
-    assert str(place) in done.stdout, done.stderr
-
-
 @pytest.mark.parametrize(
     ("options", "on_host"),
     [
@@ -210,8 +185,6 @@ def test_an_ep_that_is_called_what_its_library_is_registered_as(tmp_path: Path) 
 
 
 ERROR = "Error creating execution provider: Could not determine default backend path for device"
-SPEC = find_spec("onnxruntime_qnn")
-BACKEND = None if SPEC is None or SPEC.origin is None else Path(SPEC.origin).with_name("libQnnHtp.so")
 
 
 @pytest.mark.parametrize(
@@ -230,20 +203,6 @@ def test_the_backend_beside_the_plugin_is_named(files: list[str], said: str, tmp
         (tmp_path / name).touch()
     assert fix_hint(ERROR, str(tmp_path / "lib.so")) == said.format(tmp_path)
     assert fix_hint("something else", str(tmp_path / "lib.so")) == ""
-
-
-@pytest.mark.process
-@pytest.mark.skipif(BACKEND is None or not BACKEND.is_file(), reason="the package onnxruntime-qnn is not installed")
-def test_the_way_out_is_one(tmp_path: Path) -> None:
-    arguments = (MODELS / "tiny.onnx", "--ep", "qnn", "--mode", "cpu-tensors", *ONCE)
-    ran = ortbench("run", *arguments, "--out", tmp_path / "failed")
-    if ran.code:  # not on a machine with the NPU
-        assert ran.code == 1
-        assert f"{ERROR}; name a backend with --ep-option backend_path={BACKEND} (without" in ran.error_line
-    option = ("--ep-option", f"backend_path={BACKEND}")
-    result = measure(*arguments, *option, "--rtol", 0.05, "--atol", 0.05, out=tmp_path / "out")
-    assert result["target"]["ep"] == "QNNExecutionProvider"
-    assert cases(result)["cpu-tensors"]["status"] == "ok"
 
 
 def put_record(folder: Path, name: str, *files: str) -> None:

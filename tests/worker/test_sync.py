@@ -21,23 +21,12 @@ def undisturbed(_number: int) -> int:
 
 @dataclass
 class Simulator:
-    """A device with one queue and the host that drives it, each of whose calls takes time. All times in ns.
+    """A device with one queue and the host that drives it, each of whose calls takes time. All times in ns."""
 
-    Attributes:
-        work: what one launch occupies the device for.
-        run_leaves: how many of the launched runs a launch does not wait for; None when it waits for nothing.
-        sync_leaves: the same of `synchronize`.
-        token_leaves: how many of the launched runs the token does not wait for; None when it waits for nothing.
-        held_up: for how long the host is held up behind its nth launch, from 1 on.
-        held_up_reading: the same of what it reads back.
-        early: by how much a launch that waits returns too soon.
-        cold: how much longer it takes to read something back behind a launch than behind another readback.
-    """
-
-    work: int = MS
-    run_leaves: int | None = None
-    sync_leaves: int | None = None
-    token_leaves: int | None = 0
+    work: int = MS  # what one launch occupies the device for
+    run_leaves: int | None = None  # how many launched runs a launch does not wait for; None: it waits for nothing
+    sync_leaves: int | None = None  # the same of `synchronize`
+    token_leaves: int | None = 0  # the same of the token
     launch_cost: int = 2 * US
     sync_cost: int = 1 * US
     token_cost: int = 6 * US
@@ -46,10 +35,10 @@ class Simulator:
     ends: list[int] = field(default_factory=list)
     launches: int = 0
     reads: int = 0
-    held_up: Callable[[int], int] = undisturbed
-    held_up_reading: Callable[[int], int] = undisturbed
-    cold: int = 0
-    early: int = 0
+    held_up: Callable[[int], int] = undisturbed  # for how long the host is held up behind its nth launch, from 1 on
+    held_up_reading: Callable[[int], int] = undisturbed  # the same of what it reads back
+    cold: int = 0  # how much longer reading back takes behind a launch than behind another readback
+    early: int = 0  # by how much a launch that waits returns too soon
     is_cold: bool = False
 
     def clock(self) -> int:
