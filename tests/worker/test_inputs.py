@@ -228,6 +228,7 @@ def test_arrays_follow_the_request_and_its_seed() -> None:
     assert all(np.array_equal(first[name], second[name]) for name in first)
     assert not any(np.array_equal(first[name], other[name]) for name in first)
     assert not np.array_equal(first["a"], first["b"])
+    assert {*random("string", (2, 50), 0, 1).flat} == {f"s{digit}" for digit in range(10)}
 
 
 @pytest.mark.parametrize(
