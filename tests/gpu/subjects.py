@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 from models.parts import Array, Arrays, Seeded, picture
 from models.single import copy_bound, image_classifier, transformer_ids
 from tests.decoders import genai_config, genai_folder
-from tests.gpu.steps import BATCHED, COPY, IMAGE, LLAMA, SLOWER, SMALL, TRANSFORMER
+from tests.gpu.steps import BATCHED, COPY, IMAGE, LLAMA, SLOWER, TRANSFORMER
 
 _HALF, _INT64 = onnx.TensorProto.FLOAT16, onnx.TensorProto.INT64
 _Form = tuple[Any, Any]  # of an input or output: type and shape
@@ -46,9 +46,8 @@ def write(folder: Path, quick: bool, decoder: bool = True) -> None:
     elif decoder:
         _llama(folder / LLAMA)
     _copies(folder, *((270, 480) if quick else (2160, 3840)))
-    _classifier(folder, SMALL)
     if quick:
-        _classifier(folder, IMAGE)
+        _classifier(folder)
     else:
         _resnet50(folder)
     _with_useless_nodes(folder)
@@ -112,12 +111,12 @@ def _with_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def _classifier(folder: Path, name: str) -> None:
-    """models/image_classifier.onnx for small images."""
+def _classifier(folder: Path) -> None:
+    """models/image_classifier.onnx for small images in its place."""
     model = image_classifier().model
     _resize(model.graph.input[0], 32, 32)
     inputs = {"image": picture(32, 32)}
-    _save(folder, name, model, inputs, {"probabilities": _evaluate(model, inputs)})
+    _save(folder, IMAGE, model, inputs, {"probabilities": _evaluate(model, inputs)})
 
 
 def _with_useless_nodes(folder: Path) -> None:
