@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
+import resource
 import shlex
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,11 +14,16 @@ import numpy as np
 import onnx
 import pytest
 
+from ortbench.features.loop.plan import Steps
+from ortbench.features.loop.worker import data, make_loop
 from ortbench.measure.schedule import dropped_count
+from ortbench.model.modes import LATENCY
 from ortbench.model.result import Case, Result
-from tests.conftest import MODELS, ONCE, ROOT, modes, ortbench
+from ortbench.plan.target import Inputs, Target
+from ortbench.worker import providers, session
+from tests.conftest import MODELS, ONCE, modes, ortbench
 from tests.refdevice import Config, Trace
-from tests.truth import is_kind, run_on_device
+from tests.truth import in_fork, is_kind, run_on_device
 from tests.versions import VERSIONS, environment
 
 pytestmark = pytest.mark.process
@@ -244,26 +248,20 @@ def test_with_another_onnx_runtime(version: str, software_gpu: tuple[str, ...], 
         assert {found[mode] for mode in ("cpu-tensors", "device-resident")} == {OK}
 
 
-_LONG = """
-import resource, sys
-from ortbench.model.modes import LATENCY
-from ortbench.plan.target import Inputs, Target
-from ortbench.features.loop.plan import Steps
-from ortbench.features.loop.worker import data, make_loop
-from ortbench.worker import providers, session
-
-path, ep = sys.argv[1:]
-target, steps, request = Target(ep=ep) if ep == "cpu" else Target(library=ep), Steps((("out", "s"),), 150), Inputs()
-model = session.open_model(path, target, providers.find(target))
-for mode in ("cpu-tensors", "device-resident", "host-accessible"):
-    loop = data.make_loop_data(path, model, request, steps)
-    call, a, b = make_loop(mode, model, loop, steps, request).phases()[LATENCY]
-    peaks = [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]
-    for _ in range(3):
-        call(a, b)
-        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    print(*peaks)
-"""
+def print_peaks() -> None:
+    """What this process took at most, KiB, before a loop of each mode and behind each of three."""
+    path, ep = sys.argv[1:]
+    target, steps, request = Target(ep=ep) if ep == "cpu" else Target(library=ep), Steps((("out", "s"),), 150), Inputs()
+    model = session.open_model(path, target, providers.find(target))
+    peaks: list[list[int]] = []
+    for mode in ("cpu-tensors", "device-resident", "host-accessible"):
+        loop_data = data.make_loop_data(path, model, request, steps)
+        call, a, b = make_loop(mode, model, loop_data, steps, request).phases()[LATENCY]
+        peaks.append([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss])
+        for _ in range(3):
+            call(a, b)
+            peaks[-1].append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(json.dumps(peaks))
 
 
 @pytest.mark.wide
@@ -273,12 +271,8 @@ def test_a_long_loop_whose_state_grows_keeps_no_past(ep: str, real_library: Path
     text = """<ir_version: 8, opset_import: ["" : 17]>
         g (float[past, 4096] s, float[1, 4096] x) => (float[present, 4096] out) { out = Concat<axis=0>(s, x) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "long.onnx")
-    line = [sys.executable, "-c", _LONG, str(tmp_path / "long.onnx"), ep if ep == "cpu" else str(real_library)]
-    environment = {**os.environ, **Config(compute_us=1).environ()}
-    done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    peaks = [
-        [*map(int, mode.split())] for mode in done.stdout.splitlines()
-    ]  # KiB, before a mode's calls and behind each
+    target = ep if ep == "cpu" else real_library
+    peaks = in_fork(f"{__name__}:print_peaks", tmp_path / "long.onnx", target, **Config(compute_us=1).environ())
     assert len(peaks) == 3
     for before, first, _, last in peaks:
         assert last - first < 100_000
