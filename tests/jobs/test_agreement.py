@@ -61,16 +61,12 @@ def in_processes(mode: str, *medians: int) -> Case:
         ({DEVICE: (1000, 1000, 1000), RESIDENT: (500, 600, 500)}, [RESIDENT]),  # nothing to compare with
     ],
 )
-def test_modes_go_on_while_processes_disagree_on_their_ratio(
-    medians: dict[str, Sequence[int]], more: list[str]
-) -> None:
+def test_modes_go_on_while_processes_disagree(medians: dict[str, Sequence[int]], more: list[str]) -> None:
     assert disagreeing_modes([in_processes(mode, *of) for mode, of in medians.items()]) == more
 
 
 @pytest.mark.process
-def test_a_mode_that_processes_agree_on_is_settled_while_another_goes_on(
-    library: Path, clock: Clock, tmp_path: Path
-) -> None:
+def test_a_mode_that_processes_agree_on_is_settled(library: Path, clock: Clock, tmp_path: Path) -> None:
     """As much longer for each call in one process makes another ratio of modes that differ, and the same of those that do not."""
     processes, result, text = run(library, tmp_path / "quiet")
     assert (processes, result.stopped) == ({CPU: 3, DEVICE: 3, RESIDENT: 3}, AGREED)

@@ -68,9 +68,7 @@ def test_where_the_run_waits_there_is_no_enqueue(library: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("submit_us", "is_bound"), [(50_000, True), (500, False)])
-def test_host_bound_is_said_where_the_call_is_nearly_all_of_an_inference(
-    submit_us: int, is_bound: bool, library: Path, tmp_path: Path
-) -> None:
+def test_host_bound_where_the_call_is_nearly_all(submit_us: int, is_bound: bool, library: Path, tmp_path: Path) -> None:
     line = ("--iterations", 30, "--warmup", 1, "--mode", "device-resident")
     _, out = measure(library, tmp_path, *line, submit_us=submit_us, compute_us=1000)
     assert ("is host-bound: the host enqueues for 98" in out) is is_bound

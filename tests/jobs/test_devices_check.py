@@ -51,9 +51,7 @@ def test_what_an_ep_does_not_offer_is_no_failure(library: Path) -> None:
         ({"fault": "exit", "fault_at": "release"}, "closing the session", "the worker ended with exit code 3"),
     ],
 )
-def test_what_fails_is_said_and_the_rest_is_still_checked(
-    knobs: dict[str, Any], what: str, how: str, library: Path
-) -> None:
+def test_what_fails_leaves_the_rest(knobs: dict[str, Any], what: str, how: str, library: Path) -> None:
     code, found = check(library, **knobs)
     assert code == 1
     assert found[what][0] == "failed"

@@ -31,9 +31,7 @@ def relu(path: Path, name: str, *dims: int | str | None) -> Path:
         ("a, b", "?", "?"),
     ],
 )
-def test_a_sweep_over_a_dimension_and_its_items_by_the_name_that_inspect_prints(
-    name: str, dim: str | None, called: str, tmp_path: Path
-) -> None:
+def test_a_sweep_by_the_name_that_inspect_prints(name: str, dim: str | None, called: str, tmp_path: Path) -> None:
     model = relu(tmp_path / "m.onnx", name, dim, 9)
     assert f"[{called}, 9] as 1x9" in ortbench("inspect", model, COLUMNS="200").out
     line = ("--ep", "cpu", "--mode", "cpu-tensors", "--dim", f"{called}=1000,2000", "--items", called, *ONCE)

@@ -215,9 +215,7 @@ def test_a_name_of_several_packages(library: Path, tmp_path: Path, ask: Ask) -> 
         ("auto", PATH),
     ],
 )
-def test_an_ep_is_known_by_its_library_whatever_the_package_says(
-    name: str, text: str, library: Path, tmp_path: Path
-) -> None:
+def test_an_ep_is_known_by_its_library(name: str, text: str, library: Path, tmp_path: Path) -> None:
     vendor(library, tmp_path / "site", text)
     target = result_of(run(name, tmp_path / "site", tmp_path / "out"))["target"]
     if name == "auto" and target["device"]["vendor"] != "ortbench":

@@ -143,9 +143,7 @@ STAGED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("files", "before"), STAGED)
-def test_a_folder_with_other_stages_says_how_to_measure_the_decoder(
-    files: dict[str, Any], before: str, tmp_path: Path
-) -> None:
+def test_a_folder_with_other_stages(files: dict[str, Any], before: str, tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "gpt")
     genai = json.loads((folder / "genai_config.json").read_text())
     (folder / "genai_config.json").unlink()

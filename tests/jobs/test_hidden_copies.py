@@ -189,9 +189,7 @@ RESIDENT = ("--mode", "device-resident", "--iterations", 3, "--warmup", 1, "--me
         (Config(fail_download="4:host"), "--measure-nodes gave nothing: profiling failed: the reference device"),
     ],
 )
-def test_a_pass_that_fails_is_a_warning_and_the_result_stays(
-    knobs: Config, words: str, library: Path, tmp_path: Path
-) -> None:
+def test_a_pass_that_fails_is_a_warning(knobs: Config, words: str, library: Path, tmp_path: Path) -> None:
     code, result, _, errors = run_on_device(library, TINY, knobs, tmp_path, *RESIDENT, "--quiet")
     assert (code, errors, result.nodes) == (0, "", None)
     (warning,) = result.warnings

@@ -89,9 +89,7 @@ def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
         ("run", (*SHORT, "--iterations", 2, "--measure-nodes"), 2),
     ],
 )
-def test_a_replaced_model_is_found_by_every_later_process(
-    command: str, options: tuple[object, ...], start: int, tmp_path: Path
-) -> None:
+def test_every_later_process_finds_it(command: str, options: tuple[object, ...], start: int, tmp_path: Path) -> None:
     model = scaling(tmp_path / "m.onnx", 2)
     (tmp_path / "other.onnx").write_bytes(model.read_bytes().replace(b"Mul", b"Add"))
     ran = ran_with(tmp_path, start, "cp other.onnx new; mv new m.onnx", command, model, *options)

@@ -88,9 +88,7 @@ def test_clients_with_a_session_of_their_own(sessions: str, real_library: Path, 
         ({"abort_run": "1500:default"}, "the worker was ended by SIGABRT", False),
     ],
 )
-def test_a_level_that_fails_leaves_the_others(
-    knobs: dict[str, str], words: str, wrong: bool, library: Path, tmp_path: Path
-) -> None:
+def test_a_load_point_that_fails(knobs: dict[str, str], words: str, wrong: bool, library: Path, tmp_path: Path) -> None:
     rates = ("--mode", "device-tensors", "--rate", "5,400", "--duration", 3)
     ran, result = on_device(library, tmp_path, *rates, compute_us=1000, **knobs)
     calm, busy = load_cases(result)
@@ -150,9 +148,7 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     assert there(result.took_ns) <= int(number) * (60e9 if unit == "min" else 1e9)
 
 
-def test_arrivals_of_a_file_are_replayed_and_each_is_a_range(
-    real_library: Path, tmp_path: Path, recorder: Path
-) -> None:
+def test_arrivals_of_a_file_are_replayed(real_library: Path, tmp_path: Path, recorder: Path) -> None:
     file, record = tmp_path / "arrivals.txt", tmp_path / "record.jsonl"
     file.write_text("100\n100.02\n100.1\n100.4\n")
     line = ("load", TINY, "--ep-library", real_library, "--warmup", 1, "--mode", "device-resident", "--arrivals", file)

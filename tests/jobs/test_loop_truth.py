@@ -34,9 +34,7 @@ CALLS: dict[What, int] = {
 
 
 @pytest.mark.parametrize("honesty", HONESTY)
-def test_steps_and_whole_loops_are_what_the_devices_trace_has_of_them(
-    honesty: Honesty, library: Path, tmp_path: Path
-) -> None:
+def test_steps_and_whole_loops_are_exact(honesty: Honesty, library: Path, tmp_path: Path) -> None:
     config = Config(trace=tmp_path / "trace", honesty=honesty, compute_us=3000)
     model, line = loop_model(tmp_path / "loop.onnx"), (*FED, *modes("default", "shared"), *ONE_LOOP)
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *line, command="loop")
@@ -65,9 +63,7 @@ def test_so_are_steps_of_a_state_that_grows(library: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("honesty", ["sync", "async-old-api"])
-def test_stages_and_whole_chains_are_what_the_devices_trace_has_of_them(
-    honesty: Honesty, library: Path, tmp_path: Path
-) -> None:
+def test_stages_and_whole_chains_are_exact(honesty: Honesty, library: Path, tmp_path: Path) -> None:
     config = Config(trace=tmp_path / "trace", honesty=honesty)
     text = defaults(library) + STAGES + BETWEEN
     result, _ = run(tmp_path, text, "--iterations", 4, "--warmup", 1, **config.environ())
