@@ -280,6 +280,10 @@ def test_several_tensors_are_compared_with_a_copy_each(tmp_path: Path) -> None:
     upload = linked(run_of(tensors=(4 * MB, 4 * MB, 1 * kB)), tmp_path)["shares"]["device-tensors"]["h2d"]
     assert (upload["copies"], upload["bytes"]) == (3, 8_001_000)
     assert upload["sweep_ns"] == 2 * (10_000 + 4 * MB / 4) + 11_000  # a small one takes as long as the smallest
+    result = run_of()
+    result.model["inputs"].append(tensor("shape", [4], 32))  # which stays in host memory
+    upload = linked(result, tmp_path / "b")["shares"]["device-tensors"]["h2d"]
+    assert (upload["copies"], upload["bytes"]) == (1, 8 * MB)
 
 
 def test_what_failed_was_not_copied_or_is_not_known_has_no_share(tmp_path: Path) -> None:

@@ -76,18 +76,16 @@ def test_a_level_whose_outputs_are_wrong_keeps_its_figures() -> None:
     assert "- cpu-tensors with 4 clients failed: output y of client 2 differs\n" in text
 
 
-@pytest.mark.parametrize(
-    ("setup", "said"),
-    [
-        ({"sessions": "own"}, "a session each, 1 worker, poisson arrivals, 2 s each"),
-        ({"sessions": "process", "workers": 2, "arrivals": "uniform", "duration_s": 0.5, "slo": {"p99": 20 * MS}},
-         "a process each, 2 workers, uniform arrivals, 0.5 s each, SLO p99 ≤ 20 ms"),
-        ({"arrivals": "file", "file": "monday.txt", "order": "cycle", "shapes": ["a", "b"]},
-         "one session, 1 worker, arrivals of monday.txt, 2 shapes in turns, 2 s each"),
-    ],
-)  # fmt: skip
-def test_how_a_load_was_put_on(setup: dict[str, Any], said: str) -> None:
-    result = load_result(opened("cpu-tensors", 30, 5.0), **setup)
+def test_how_a_load_was_put_on() -> None:
+    setup: dict[str, Any] = {
+        "sessions": "process",
+        "workers": 2,
+        "arrivals": "file",
+        "file": "monday.txt",
+        "order": "cycle",
+    }
+    result = load_result(opened("cpu-tensors", 30, 5.0), slo={"p99": 20 * MS}, shapes=["a", "b"], **setup)
+    said = "a process each, 2 workers, arrivals of monday.txt, 2 shapes in turns, 2 s each, SLO p99 ≤ 20 ms"
     assert own_line(result) == f"load: {said}"
     assert heading(result).endswith(f"; {said}")
 

@@ -126,18 +126,6 @@ def test_a_grid_has_a_line_for_each_size_of_the_other_dimension() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("slo", "rounds", "title", "limits"),
-    [
-        (Slo("max", 5_000_000), 100, "max of latency by shape", 1),
-        (LIMIT, 3, "Latency by shape", 0),  # so few have no p99
-    ],
-)
-def test_the_times_are_those_that_an_slo_is_of(slo: Slo, rounds: int, title: str, limits: int) -> None:
-    picture = there(times_by_size(sweep_result(slo=slo, rounds=rounds)))
-    assert (picture.title, len(panel_of(picture).limits)) == (title, limits)
-
-
 def test_what_shapes_cost_besides_time_is_a_table_of_its_own() -> None:
     made = sweep_result()
     first, second, third = (there(made.case("cpu-tensors", {"batch": batch})) for batch in (1, 2, 4))
