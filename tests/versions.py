@@ -65,11 +65,7 @@ def environment(name: str) -> Path:
 
 
 def row(version: str, ep: str, library: Path, out: Path) -> Row:
-    """Measure a row.
-
-    Raises:
-        AssertionError: a mode failed, outputs are not the expected ones, or something is not said in a line.
-    """
+    """Measure a row; a mode must not fail, and outputs must be those that are expected."""
     found: dict[str, set[str]] = {}
     python = environment("openvino" if ep == OPENVINO else version)
     where = ["--python", python, "--ep", library if ep == DEVICE else _EP[ep]]

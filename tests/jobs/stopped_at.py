@@ -1,8 +1,6 @@
 """ortbench, which sends itself a signal when something happens: ``python -m tests.jobs.stopped_at NUMBER WHAT TIMES NOTE ARGUMENT…``
 
-What happens is an event of Python's audit (an import, a rename), a stage or block of a side, or that a worker was asked for
-something. It must have happened a number of times before, and the program must have its own handlers by then. That the signal
-was sent is noted in a file.
+That is an event of Python's audit, a stage, a block, or a request to a worker, which has happened a number of times before.
 """
 
 from __future__ import annotations

@@ -63,19 +63,6 @@ def test_a_run_writes_what_there_is_room_for(disk: SmallDisk) -> None:
         assert disk.files() == left
 
 
-def test_a_suite_and_what_it_did_is_not_done(disk: SmallDisk, tmp_path: Path) -> None:
-    file = tmp_path / "bench.toml"
-    file.write_text(f'[[bench]]\nep = "cpu"\nmode = "cpu-tensors"\niterations = 2\nmodel = "{TINY}"\n')
-    words = "suite", file, "--out", disk.place / "s", *exports(disk.place, "r.json", "j.xml", "a.json")
-    ran = disk.run(PAGE, *words, "--quiet")
-    assert not_written(ran) == {
-        *TABLES, "case.json", "summary.md", "summary.csv", "r.json", "j.xml", "a.json"
-    }  # fmt: skip
-    assert disk.files() == {"suite.json"}
-    ran = disk.run(PAGE, *words)
-    assert "suite bench, 1 case: 1 measured" in ran.out
-
-
 def test_the_job_summary_is_whole_or_as_it_was(disk: SmallDisk) -> None:
     ran = disk.run(
         PAGE, "run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place.parent / "out",

@@ -1,5 +1,4 @@
-"""EPs of one name in several libraries: two builds of the reference device, one of which can be a package of the name that
-ONNX Runtime's own CUDA EP has, as its plugin has. By their speed it shows which of them ran."""
+"""EPs of one name in several libraries: by their speed builds of the reference device show which of them ran."""
 
 from __future__ import annotations
 

@@ -36,14 +36,14 @@ def device(library: Path, **knobs: float) -> tuple[object, ...]:
 @pytest.mark.process
 def test_a_leak_of_an_inference_is_found(library: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    out, result = soaked(tmp_path, TINY, *device(library, leak_bytes=1000), "--iterations", 2000, "--html", page)
+    out, result = soaked(tmp_path, TINY, *device(library, leak_bytes=1000), "--iterations", 1000, "--html", page)
     assert "grows by" in out
     (case,) = result["cases"]
     assert (result["kind"], case["mode"], case["status"]) == ("soak", "cpu-tensors", "ok")
     assert case["metrics"]["host_growth"]["value"] == pytest.approx(1e6, rel=0.1)
     readings = result["soak"]["readings"]
-    assert [it["inferences"] for it in readings[:3]] == [1, 5, 9]
-    assert readings[-1]["inferences"] == 2000 == len(case["samples"]["latency"])
+    assert [it["inferences"] for it in readings[:3]] == [1, 3, 5]
+    assert readings[-1]["inferences"] == 1000 == len(case["samples"]["latency"])
     assert "Memory over inferences" in page.read_text()
     (file,) = (tmp_path / "out").glob("*/result.json")
     assert ortbench("gate", file, "--max-growth", "100kB").code == 3
@@ -74,7 +74,7 @@ def test_a_leak_of_each_session_is_found_where_sessions_end(library: Path, tmp_p
 @pytest.mark.process
 @pytest.mark.wide
 def test_handles_that_stay_open_are_found(library: Path, tmp_path: Path) -> None:
-    out, result = soaked(tmp_path, TINY, *device(library, leak_handles=0.05), "--iterations", 2000)
+    out, result = soaked(tmp_path, TINY, *device(library, leak_handles=0.05), "--iterations", 1000)
     assert "Growth: open handles" in out
     assert result["cases"][0]["metrics"]["handle_growth"]["value"] == pytest.approx(50, rel=0.1)
 

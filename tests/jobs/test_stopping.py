@@ -1,7 +1,4 @@
-"""Ctrl-C, SIGTERM, SIGHUP, SIGKILL and a closed pipe at any moment: what was measured is saved, nothing goes on running.
-
-The moments are sure: a program is told to send the signal to itself when it comes to an import, a file, a stage, a block.
-"""
+"""Ctrl-C, SIGTERM, SIGHUP, SIGKILL and a closed pipe at sure moments: what was measured is saved, nothing goes on running."""
 
 from __future__ import annotations
 

@@ -203,29 +203,22 @@ MISTAKES = [
     ("[[bench]]\nmodel = \n", "bench.toml:2: Invalid value"),
     # of structure
     ("", "bench.toml:1: bench: there is nothing to run: give at least one [[bench]] with a model"),
-    ("[bench]\nmodel = 'a.onnx'", "bench.toml:1: bench: must be written as [[bench]]"),
     ("\n[[benhc]]", "bench.toml:2: benhc: no such key; did you mean bench?"),
     ("[[bench]]\nep = 'cpu'", "bench.toml:1: bench[0].model: is missing: name a model"),
     # of keys
     (BENCH + "max_regression = '5%'", "bench.toml:3: bench[0].max_regression: no such key; did you mean gate.max-regression?"),
     (BENCH + "[bench.gate]\n\nmax-regresion = '5%'", "bench.toml:5: bench[0].gate.max-regresion: no such key; did you mean max-regression?"),
     (BENCH + "ep = [\n 'cpu',\n {name = 'x'},\n]", "bench.toml:3: bench[0].ep[1].ep: must be text"),
-    (BENCH + "ep = []", "bench.toml:3: bench[0].ep: must not be empty"),
-    (BENCH + "[[override]]\nskip = 'x'", "bench.toml:3: override[0].where: is missing"),
     (BENCH + "[[override]]\nseed = 3\nwhere = {model = 'c'}", "bench.toml:5: override[0].where: fits no case"),
     (BENCH + "[[bench]]\nmodel = '*.onnx'", "bench.toml:3: bench[1]: a--auto is there already, from bench[0]; give its ep or shape another name"),
     # of types
     ("[defaults]\n\n# how long\nduration = 'five s'\n" + BENCH, "bench.toml:4: defaults.duration: 'five s': write it as 60s, 5min or 2h"),
     (BENCH + "ep-option = {a = true}", "bench.toml:3: bench[0].ep-option.a: must be text or a number"),
-    (BENCH + "[bench.dim]\nseq = 4\nbatch = '8'", "bench.toml:5: bench[0].dim.batch: must be a whole number"),
-    (BENCH + "[bench.gate]\nmin-speedup = 2", "bench.toml:4: bench[0].gate.min-speedup: must be a table"),
     # of values, in the words of the command line
     (BENCH + "mode = ['cpu-tensors', 'gpu']", "bench.toml:3: bench[0].mode: 'gpu': there is no such mode; choose from cpu-tensors, device-tensors"),
-    (BENCH + "dim = {batch = 0}", "bench.toml:3: bench[0].dim: batch=0: a dimension of 0 leaves nothing to measure"),
     (BENCH + "duration = 1\niterations = 3", "bench.toml:4: bench[0].iterations: fixes how much is measured: leave duration"),
     # of files
     ("[[bench]]\nmodel = 'gone.onnx'", "bench.toml:2: bench[0].model: no such file: gone.onnx"),
-    ("[[bench]]\nmodel = ['a.onnx', '*.ort']", "bench.toml:2: bench[0].model: '*.ort' matches no file"),
     (BENCH + "input = '{model}.npz'", "bench.toml:3: bench[0].input: no such file or folder: a.npz"),
     (BENCH + "expect = '{modell}.npz'", "bench.toml:3: bench[0].expect: {modell} means nothing; there are {model} and {folder}"),
     (BENCH + "ep = ['cpu', '${HERE}/x.so', '${NOWHERE}']", "bench.toml:3: bench[0].ep[2]: the environment variable NOWHERE is not set"),
@@ -233,7 +226,6 @@ MISTAKES = [
     (BENCH + "[bench.gate]\nmax-regression = '5%'", "bench.toml:4: bench[0].gate.max-regression: needs something to compare with"),
     (BENCH + "[bench.gate]\nmetric = 'p95'\nbaseline-set.ep = 'cpu'", "bench.toml:4: bench[0].gate.metric: latency.p95: a live gate compares short blocks"),
     (BENCH + "[bench.gate]\nmax-cpu-nodes = 0\nwhy = true", "bench.toml:5: bench[0].gate.why: explains single inferences beside a live baseline"),
-    (BENCH + "[bench.gate]\nbaseline-model = 'old/{model}.onnx'", "bench.toml:4: bench[0].gate.baseline-model: no such file: old/a.onnx"),
     (BENCH + "[bench.gate]\nbaseline-set.ep = 'cpu'\nbaseline = '.'", "bench.toml:5: bench[0].gate.baseline: a live gate measures its baseline itself"),
     ("[defaults]\niterations = 3\n" + BENCH + "[bench.gate]\nbaseline-set.ep = 'cpu'", "bench.toml:2: defaults.iterations: a live gate measures until its verdict is clear: leave it out, or write iterations = false"),
 ]  # fmt: skip

@@ -143,105 +143,93 @@ def changed_programs() -> None:
         ort.copy_tensors([ort.OrtValue.ortvalue_from_numpy(array)], [value])
         return value
 
-    def shared_binding(session: Any, **sizes: int) -> tuple[Any, dict[str, Any]]:
-        binding, values = session.io_binding(), {name: room(size, shared) for name, size in sizes.items()}
-        inputs = [it.name for it in session.get_inputs()]
-        for name, value in values.items():
-            (binding.bind_ortvalue_input if name in inputs else binding.bind_ortvalue_output)(name, value)
-        return binding, {name: value.numpy() for name, value in values.items()}
+    def in_shared(**sizes: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Values in memory that the host and the device share, and the host's views of them."""
+        values = {name: room(size, shared) for name, size in sizes.items()}
+        return values, {name: value.numpy() for name, value in values.items()}
 
-    def as_it_is() -> None:
-        state = zeros
-        for number in range(CALLS):
-            y, state = first.run(None, {"x": x + number, "w": weights, "s": state})[:2]
-            second.run(None, {"a": y})
-
-    def change(names: list[str], resident: tuple[str, ...] = (), link: bool = False, state: bool = False) -> None:
-        binding, other = first.io_binding(), second.io_binding()
-        if "w" in resident:
-            binding.bind_ortvalue_input("w", on_device(weights))
-        on, free = (on_device(zeros), on_device(zeros)) if state else (None, None)
-        y = on_device(zeros) if link else None
-        host = zeros
-        for number in range(CALLS):
-            binding.bind_cpu_input("x", x + number)
-            if "w" not in resident:
-                binding.bind_cpu_input("w", weights)
-            if state:
-                binding.bind_ortvalue_input("s", on)
-                binding.bind_ortvalue_output("t", free)
-                on, free = free, on
-            else:
-                binding.bind_cpu_input("s", host)
-            for name in names:
+    def run(session: Any, ins: dict[str, Any], outs: dict[str, Any]) -> dict[str, Any]:
+        """Run with inputs that are arrays or values, and outputs that are values, or None where the host has them."""
+        binding = session.io_binding()
+        for name, value in ins.items():
+            (binding.bind_cpu_input if isinstance(value, np.ndarray) else binding.bind_ortvalue_input)(name, value)
+        for name, value in outs.items():
+            if value is None:
                 binding.bind_output(name)
-            if link:
-                binding.bind_ortvalue_output("y", y)
-            first.run_with_iobinding(binding)
-            names_of = [it.name for it in first.get_outputs() if it.name in names]
-            found = dict(zip(names_of, _on_host(binding), strict=True))
-            host = found.get("t", host)
-            if link:
-                other.bind_ortvalue_input("a", y)
-                other.bind_output("b")
-                second.run_with_iobinding(other)
-                other.get_outputs()[0].numpy()
             else:
-                second.run(None, {"a": found["y"]})
+                binding.bind_ortvalue_output(name, value)
+        session.run_with_iobinding(binding)
+        return {name: it.numpy() for name, it in zip(outs, binding.get_outputs(), strict=True) if outs[name] is None}
 
-    def read_by_name() -> None:
+    on_host = dict.fromkeys("ytu")
+
+    def copies(names: list[str] | None = None) -> None:
         state = zeros
         for number in range(CALLS):
-            y, state = first.run(["y", "t"], {"x": x + number, "w": weights, "s": state})
+            y, state = first.run(names, {"x": x + number, "w": weights, "s": state})[:2]
             second.run(None, {"a": y})
+
+    def constant_stays() -> None:
+        kept, state = on_device(weights), zeros
+        for number in range(CALLS):
+            found = run(first, {"x": x + number, "w": kept, "s": state}, on_host)
+            state = found["t"]
+            second.run(None, {"a": found["y"]})
+
+    def state_stays() -> None:
+        state, free = on_device(zeros), on_device(zeros)
+        for number in range(CALLS):
+            found = run(first, {"x": x + number, "w": weights, "s": state}, on_host | {"t": free})
+            state, free = free, state
+            second.run(None, {"a": found["y"]})
+
+    def link_stays() -> None:
+        y, state = on_device(zeros), zeros
+        for number in range(CALLS):
+            state = run(first, {"x": x + number, "w": weights, "s": state}, on_host | {"y": y})["t"]
+            run(second, {"a": y}, {"b": None})
 
     def first_shared() -> None:
-        binding, views = shared_binding(first, x=SIZE, w=SIZE, s=SIZE, y=SIZE, t=SIZE, u=2 * SIZE)
+        ins, views = in_shared(x=SIZE, w=SIZE, s=SIZE)
+        outs, read = in_shared(y=SIZE, t=SIZE, u=2 * SIZE)
         state = zeros
         for number in range(CALLS):
             views["x"][:], views["w"][:], views["s"][:] = x + number, weights, state
-            first.run_with_iobinding(binding)
-            state = views["t"]
-            second.run(None, {"a": views["y"]})
+            run(first, ins, outs)
+            state = read["t"]
+            second.run(None, {"a": read["y"]})
 
     def second_shared() -> None:
-        binding, views = shared_binding(second, a=SIZE, b=SIZE)
-        state = zeros
+        (ins, views), (outs, _), state = in_shared(a=SIZE), in_shared(b=SIZE), zeros
         for number in range(CALLS):
             views["a"][:], state = first.run(None, {"x": x + number, "w": weights, "s": state})[:2]
-            second.run_with_iobinding(binding)
+            run(second, ins, outs)
 
     def growing() -> None:
         past = step
         for _ in range(CALLS):
             (past,) = grown.run(None, {"p": past, "q": step})
 
-    def grown_on_device() -> None:
-        binding, past = grown.io_binding(), on_device(step)
+    def grown_stays() -> None:
+        past = on_device(step)
         for number in range(CALLS):
-            binding.bind_ortvalue_input("p", past)
-            binding.bind_cpu_input("q", step)
-            past = room((number + 2) * STEP, own)
-            binding.bind_ortvalue_output("r", past)
-            grown.run_with_iobinding(binding)
+            longer = room((number + 2) * STEP, own)
+            run(grown, {"p": past, "q": step}, {"r": longer})
+            past = longer
 
-    def step_on_device() -> None:
-        past, value = step, on_device(step)
-        binding = grown.io_binding()
-        binding.bind_ortvalue_input("q", value)
+    def step_stays() -> None:
+        past, kept = step, on_device(step)
         for _ in range(CALLS):
-            binding.bind_cpu_input("p", past)
-            binding.bind_output("r")
-            grown.run_with_iobinding(binding)
-            past = binding.copy_outputs_to_cpu()[0]
+            past = run(grown, {"p": past, "q": kept}, {"r": None})["r"]
 
     def grown_shared() -> None:
         past = step
         for number in range(CALLS):
-            binding, views = shared_binding(grown, p=(number + 1) * STEP, q=STEP, r=(number + 2) * STEP)
+            ins, views = in_shared(p=(number + 1) * STEP, q=STEP)
+            outs, read = in_shared(r=(number + 2) * STEP)
             views["p"][:], views["q"][:] = past, step
-            grown.run_with_iobinding(binding)
-            past = views["r"]
+            run(grown, ins, outs)
+            past = read["r"]
 
     def binding_program(copy_weights: bool = True) -> None:
         binding = bound.io_binding()
@@ -258,24 +246,23 @@ def changed_programs() -> None:
             binding.get_outputs()[1].numpy()
 
     def binding_shared() -> None:
-        binding, views = shared_binding(bound, x=SIZE, w=SIZE, y=SIZE)
-        binding.bind_ortvalue_output("c", on_device(zeros))
+        (ins, views), (outs, _), kept = in_shared(x=SIZE, w=SIZE), in_shared(y=SIZE), on_device(zeros)
         for number in range(CALLS):
             views["x"][:], views["w"][:] = x + number, weights
-            bound.run_with_iobinding(binding)
+            run(bound, ins, outs | {"c": kept})
 
     programs: dict[str, tuple[Callable[[], None], dict[str, Callable[[], None]]]] = {
-        "copies": (as_it_is, {
-            "first.onnx constant-input": lambda: change(["y", "t", "u"], resident=("w",)),
-            "first.onnx state-through-host": lambda: change(["y", "u"], state=True),
-            "second.onnx link-through-host": lambda: change(["t", "u"], link=True),
-            "first.onnx unread-output": read_by_name,
+        "copies": (copies, {
+            "first.onnx constant-input": constant_stays,
+            "first.onnx state-through-host": state_stays,
+            "second.onnx link-through-host": link_stays,
+            "first.onnx unread-output": lambda: copies(["y", "t"]),
             "first.onnx zero-copy": first_shared,
             "second.onnx zero-copy": second_shared,
         }),
         "growing": (growing, {
-            "grown.onnx state-through-host": grown_on_device,
-            "grown.onnx constant-input": step_on_device,
+            "grown.onnx state-through-host": grown_stays,
+            "grown.onnx constant-input": step_stays,
             "grown.onnx zero-copy": grown_shared,
         }),
         "binding": (binding_program, {
@@ -327,10 +314,6 @@ def _open(ort: Any, device: Any, folder: str, name: str, ep_options: dict[str, s
     options.intra_op_num_threads = 1
     options.add_provider_for_devices([device], ep_options)
     return ort.InferenceSession(path, options)
-
-
-def _on_host(binding: Any) -> list[Any]:
-    return [it.numpy() for it in binding.get_outputs() if it.device_name() == "cpu"]
 
 
 def _time(program: Callable[[], object]) -> int:
