@@ -171,7 +171,10 @@ def test_comparability_is_refused_or_forced() -> None:
     results = [result_of(), result_of(target__opt_level="basic"), result_of(target__ep="B")]
     with pytest.raises(NotComparable, match=r"^a and c are not comparable: EP: SomeExecutionProvider and B .*--force"):
         remark_facts(results, "abc", force=False)
-    assert len(remark_facts(results, "abc", force=True)) == 2
+    assert [(it.verdict, *it.values.values()) for it in remark_facts(results, "abc", force=True)] == [
+        ("changed", "a", "b", ["optimisation: all → basic"]),
+        ("forced", "a", "c", ["EP: SomeExecutionProvider and B"]),
+    ]
     assert remark_facts(results[:1], "a", force=False) == []
 
 

@@ -151,12 +151,17 @@ class InTurns(NamedTuple):
 
 
 DRIFT = [1000 * 2**number for number in range(9)]
+SCATTERED = [it * 1000 for it in (60, 140, 95, 180, 40, 120, 75, 160, 90, 50, 130, 110)]
+GROWN = [100_000 + 1000 * number**2 for number in range(12)]
 IN_TURNS = (
     InTurns(DRIFT, [3 * ns for ns in DRIFT], 3, (3, 3), SLOWER, FAILED, 0),
     InTurns([100_000] * 12, [80_000] * 12, 0.8, (0.8, 0.8), FASTER, PASSED, 1),
     InTurns([100_000] * 12, [99_000, 101_000] * 6, 1, (0.99, 1.01), SAME, PASSED, None),
     InTurns([100_000] * 12, [80_000, 90_000, 100_000] * 4, 0.9, (0.8, 1), CANNOT_TELL, PASSED, None),
     InTurns([100_000] * 12, [100_000, 120_000, 110_000] * 4, 1.1, (1, 1.2), CANNOT_TELL, UNCLEAR, None),
+    # Ends lie beyond what resamples of twelve rounds alone would give.
+    InTurns([100_000] * 12, SCATTERED, 1.025, (0.6, 1.4), CANNOT_TELL, UNCLEAR, None),
+    InTurns([100_000] * 12, GROWN, 1.305, (1.04, 1.81), SLOWER, UNCLEAR, 0),
     # A verdict takes more rounds.
     InTurns([100_000] * FEWEST, [200_000] * FEWEST, 2, (2, 2), SLOWER, UNCLEAR, 0),
     InTurns([100_000] * (FEWEST - 1), [200_000] * (FEWEST - 1), 2, None, CANNOT_TELL, UNCLEAR, None),
@@ -358,6 +363,15 @@ def test_sizes_are_compared_exactly() -> None:
         ("device_memory", (100 * MS, 50 * MS), RatioEstimate(100 * MS, 50 * MS, 0.5, 0.5, 0.5, exact=True)),
         ("host_memory", (10 * MS, None), None),
     ]
+
+
+def test_sizes_of_one_run_of_several_workers_lie_where_both_intervals_say() -> None:
+    sides = [of([1000] * 8, "one run") for _ in "ab"]
+    for result, size, ends in zip(sides, (100e6, 90e6), ((98e6, 102e6), (89e6, 91e6)), strict=True):
+        result.cases[0].set_metric("host_memory", size, ends)
+    found = there(change(sides[0], sides[1], "host_memory"))
+    down, up = hypot(log(90 / 89), log(102 / 100)), hypot(log(91 / 90), log(100 / 98))
+    assert found.ends == pytest.approx((0.9 * exp(-down), 0.9 * exp(up)))
 
 
 def drawing(joules: float, half: float, how: str) -> Result:

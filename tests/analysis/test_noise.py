@@ -52,6 +52,12 @@ def test_what_is_told_of_a_machine(noise: MachineNoise | None, verdict: str | No
         assert values(found)[found.verdict] == pytest.approx(share)
 
 
+def test_of_how_many_cores_and_processes_it_is_told() -> None:
+    assert values(there(busy_fact(noise_of(64, 63.0, limit=2.0))))["cores"] == 2
+    shared = there(busy_fact(noise_of(2, 0.0, gpu_processes=2)))
+    assert (shared.verdict, values(shared)["cores"], values(shared)["gpu_processes"]) == ("gpu", 2, 2)
+
+
 RUN = ("ortbench", "run", "m.onnx")
 
 

@@ -34,7 +34,7 @@ from ortbench.report.comparison import build
 from ortbench.report.records import markdown
 from ortbench.worker import proofs
 from tests.expect import refusal, there
-from tests.results import measured, result_of, steady
+from tests.results import measured, result_of, steady, values
 
 CPU, OPENVINO, CUDA, SOME = (f"{it}ExecutionProvider" for it in ("CPU", "OpenVINO", "CUDA", "Some"))
 
@@ -131,6 +131,15 @@ def test_the_tolerance_that_is_named_accepts_what_differs() -> None:
         assert accepted == [True, False]
 
 
+def test_what_has_no_distance() -> None:
+    one = np.ones(3, np.float32)
+    for other in (np.ones(4, np.float32), np.array([np.nan, 1, 1], np.float32), np.zeros(3, np.float32)):
+        assert proofs.distance(one, other) is None
+    assert proofs.distance(np.array([np.nan, 1, 1], np.float32), one) is None
+    assert proofs.distance(one.astype(np.int32), one.astype(np.int32)) is None
+    assert proofs.TOLERANCES["float32"] == (1e-3, 1e-5)  # beside which rtol is counted
+
+
 # What doubtful figures are left out of
 
 
@@ -147,6 +156,11 @@ def test_they_are_said_once_with_what_mends_it() -> None:
     (fact,) = doubt_facts(lower(), "openvino")
     assert (fact.code, fact.values["configuration"], fact.values["ep"]) == ("precision", "openvino", OPENVINO)
     assert fact.next.startswith("--ep-option 'load_config=")
+    assert [it.values["against"] for it in (fact, *doubt_facts(lower(EXPECTED)))] == [
+        "those of cpu",
+        "the expected ones",
+    ]
+    assert values(fact)["error"] == 0.1
     assert [*doubt_facts(plain())] == []
     text = markdown(build([plain(), lower()], ["cpu", "openvino"], 0.02, False))
     assert text.count("lower precision") == text.count("INFERENCE_PRECISION_HINT") == 1
