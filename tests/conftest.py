@@ -38,12 +38,8 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
 MODEL_NAMES = sorted(path.stem for path in MODELS.glob("*.onnx"))
-ONCE = (
-    "--iterations",
-    1,
-    "--warmup",
-    1,
-)  # for what a run does besides taking times; it warms up for half a second else
+# For what a run does besides taking times; it warms up for half a second else.
+ONCE = ("--iterations", 1, "--warmup", 1)
 
 # A shell starts what it runs in the background with SIGINT ignored, which programs inherit; tests that press Ctrl-C then
 # wait for ever; nohup does the same with SIGHUP. What is handled here is not ignored in the programs that tests start.
@@ -69,12 +65,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     times have the machine to themselves."""
     alone = "timing" in config.option.markexpr.replace("not timing", "")
     return 0 if alone else min(1 + (os.cpu_count() or 1), 4)
-
-
-def mostly_wide(cases: Sequence[Any], every: int) -> list[Any]:
-    """Of many cases that are alike, or tuples of what a case has, each so manyth; the others by ``pytest -m wide``."""
-    made = [it if isinstance(it, tuple) else (it,) for it in cases]
-    return [pytest.param(*it, marks=pytest.mark.wide if number % every else ()) for number, it in enumerate(made)]
 
 
 machine.take_place()  # that of the tests is busy now and then

@@ -15,16 +15,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests import installed, virtual  # noqa: F401 - before anything of ortbench is
 
 # isort: split
-from ortbench.cli.options import Command, function_of
 from ortbench.core.errors import OrtbenchError, from_data
 from ortbench.features.code import job as code
 from ortbench.plan.plan import Plan
 from ortbench.worker.state import Worker
-from tests.conftest import ROOT, ortbench
+from tests.conftest import ROOT, ortbench, ortbench_here
 from tests.environments import Environment, plain
 
 _SAID = re.compile(r"^(.*)\.py: ([\w-]+): median ([\d.]+) µs .*; outputs are those of (?:a )?plain (?:run|runs|loop)$")
@@ -74,21 +74,16 @@ def write_all(folder: Path, arguments: Sequence[str], modes: Sequence[str]) -> d
 
 def _plan(typed: list[str]) -> Plan:
     """The plan that the command makes of what was typed."""
-    from ortbench.cli import program
+    plans: list[Plan] = []
 
-    found: list[Plan] = []
-    own, code.write_code = code.write_code, lambda plan, *_: found.append(plan) or 0  # type: ignore[func-returns-value]
-    program.app.registered_commands.clear()
-    sys.argv[1:] = ["code", *typed]
-    try:
-        with contextlib.suppress(SystemExit):
-            program.app.command(cls=Command)(function_of("code"))
-            program.app.command("nothing")(lambda: None)  # one command alone would have no name
-            program.app(["code", *typed], standalone_mode=False)
-    finally:
-        code.write_code = own
-    (plan,) = found
-    return plan
+    def note(plan: Plan, *_: object) -> int:
+        plans.append(plan)
+        return 0
+
+    with patch.object(code, "write_code", note):
+        ran = ortbench_here("code", *typed)
+    assert plans, ran.err
+    return plans[0]
 
 
 def written(
