@@ -154,16 +154,6 @@ def test_an_inference_lasts_its_set_time(run: Run) -> None:
 
 
 @pytest.mark.process
-def test_each_mode_makes_the_copies_it_is_known_for(run: Run) -> None:
-    trace = run("three_runs").trace
-    kinds = {n: [KINDS[int(e["kind"])] for e in trace.events if e["run"] == n] for n in (1, 2, 3)}
-    moved = {n: [kind for kind in kinds[n] if kind in ("h2d", "d2h") or "copy" in kind] for n in kinds}
-    assert moved[1] == ["h2d", "d2h"]
-    assert moved[2] == []
-    assert set(moved[3]) <= {"same-copy"}
-
-
-@pytest.mark.process
 def test_counters_agree_with_the_events(run: Run) -> None:
     trace = run("copies").trace
     for kind, counter in trace.counters.items():
@@ -178,14 +168,6 @@ def test_a_full_trace_keeps_counting(run: Run) -> None:
     trace = run("copies", trace_records=5).trace
     assert len(trace.events) == 5
     assert trace.dropped == sum(counter.count for counter in trace.counters.values()) - 5 > 0
-
-
-@pytest.mark.process
-def test_processes_share_a_trace(run: Run) -> None:
-    first = run("three_runs").trace
-    both = run("three_runs").trace
-    assert len(set(both.events["pid"])) == 2
-    assert len(both.of("inference")) == 2 * len(first.of("inference"))
 
 
 # ---- operators ----
@@ -350,15 +332,6 @@ def test_the_python_side_names_what_the_c_side_has() -> None:
     names = re.findall(r"^  ([A-Z0-9_]+)(?: = 1)?,", "  " + kinds.group(), re.MULTILINE)
     assert [name.lower().replace("_", "-") for name in names] == list(KINDS.values())
     assert EVENT.itemsize == 96
-
-
-def test_config_reaches_the_device_as_variables_and_as_options() -> None:
-    config = Config(compute_us=5500, honesty="async", ha_copies=True, trace=Path("t"))
-    assert config.environ()["REFDEVICE_COMPUTE_US"] == "5500"
-    assert config.environ()["REFDEVICE_TRACE"] == "t"
-    assert config.options()["ha_copies"] == "1"
-    assert {name for name in KNOBS if not name.startswith("trace")} == set(config.options())
-    assert "REFDEVICE_TRACE" not in Config().environ()
 
 
 @pytest.mark.wide

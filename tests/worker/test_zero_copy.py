@@ -9,13 +9,7 @@ import pytest
 
 from ortbench.worker.memory import Copy
 from ortbench.worker.modes import HostAccessibleMode, ResidentMode
-from ortbench.worker.proofs import (
-    ZeroCopy,
-    judge_difference,
-    judge_run_time,
-    prove_by_copy_times,
-    prove_zero_copy,
-)
+from ortbench.worker.proofs import ZeroCopy, judge_difference, judge_run_time, prove_by_copy_times, prove_zero_copy
 from ortbench.worker.timing import TimedCall
 
 US = 1_000
