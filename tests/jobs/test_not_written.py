@@ -37,13 +37,8 @@ def not_written(ran: Ran, why: str = FULL) -> set[str]:
 
 
 EXPORTS = {
-    "r.json": "--json",
-    "j.xml": "--junit",
-    "a.json": "--action-json",
-    "p.html": "--html",
-    "t.json": "--trace",
-    "b.json": "--bmf",
-}
+    "r.json": "--json", "j.xml": "--junit", "a.json": "--action-json", "p.html": "--html", "t.json": "--trace", "b.json": "--bmf",
+}  # fmt: skip
 
 
 TABLES = {"result.json", "table.md", "table.csv"}
@@ -63,33 +58,14 @@ def test_a_run_writes_what_there_is_room_for(disk: SmallDisk) -> None:
         assert disk.files() == left
 
 
-def test_the_job_summary_is_whole_or_as_it_was(disk: SmallDisk) -> None:
-    ran = disk.run(
-        PAGE, "run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place.parent / "out",
-        meanwhile="echo before > $0/summary.md",
-        GITHUB_STEP_SUMMARY=str(disk.place / "summary.md"),
-    )  # fmt: skip
-    assert "device-resident" in ran.out
-    if ran.code == 0:  # it fits: then all of it is there
-        assert (disk.kept / "summary.md").read_text().endswith("\n")
-    else:
-        assert (disk.kept / "summary.md").read_text() == "before\n"
-
-
 PAGE_OF_A_RESULT = ("report", RESULT, "--html", "-")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_standard_output_is_whole_or_one_line_says_that_it_is_not(unbuffered: str, disk: SmallDisk) -> None:
     spaces = "-m" if os.geteuid() == 0 else "-Urm"
-    of_disk = (
-        "unshare",
-        spaces,
-        "sh",
-        "-c",
-        f'mount -t tmpfs -o size={PAGE} none "$0" && "$@" > "$0/out"',
-        str(disk.place),
-    )
+    in_small = f'mount -t tmpfs -o size={PAGE} none "$0" && "$@" > "$0/out"'
+    of_disk = ("unshare", spaces, "sh", "-c", in_small, str(disk.place))
     # A disk takes whole pages, a limit any number of bytes: what is written last is written in part.
     of_limit = ("sh", "-c", 'prlimit --fsize=999 "$@" > "$0"', str(disk.place.parent / "out"))
     for line, prefix, reason in (

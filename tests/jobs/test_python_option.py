@@ -39,20 +39,8 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 @pytest.mark.wide
 def test_an_environment_needs_nothing_of_ortbenchs(bare: Environment, real_library: Path, tmp_path: Path) -> None:
     where = ["--python", bare.python, "--ep", real_library]
-    line = (
-        "run",
-        TINY,
-        *where,
-        *ONCE,
-        "--mode",
-        "all",
-        "--depth",
-        2,
-        "--measure-nodes",
-        "--trace",
-        tmp_path / "t.json",
-    )
-    ran = ortbench(*line, "--out", tmp_path / "out", COLUMNS="400")
+    asked = ("--mode", "all", "--depth", 2, "--measure-nodes", "--trace", tmp_path / "t.json", *ONCE)
+    ran = ortbench("run", TINY, *where, *asked, "--out", tmp_path / "out", COLUMNS="400")
     assert (ran.code, ran.err) == (0, "")
     assert f", ONNX Runtime {onnxruntime.__version__} of {bare.python}\n" in ran.out
     (folder,) = (tmp_path / "out").glob("[!.]*")
@@ -116,14 +104,10 @@ def test_what_does_not_start_is_one_line(tmp_path: Path) -> None:
     words = "Python 3.9 is too old: ortbench measures with 3.10 or newer"
     venv.create(tmp_path / "empty", symlinks=True)
     empty = tmp_path / "empty" / "bin" / "python"
+    leave = "leave it out for ortbench's own interpreter, or, beside others, give its path"
     run, bandwidth = ("run", TINY, *CPU), ("bandwidth", "--ep", "cpu")
     for line, python, code, said in (
-        (
-            run,
-            "",
-            2,
-            "--python: is empty; leave it out for ortbench's own interpreter, or, beside others, give its path",
-        ),
+        (run, "", 2, f"--python: is empty; {leave}"),
         (run, tmp_path / "none", 2, f"--python: no such interpreter: {tmp_path}/none"),
         (run, nothing, 2, f"--python {nothing}: it does not start: Exec format error"),
         (run, other, 1, f"the worker of {other} answers as no worker does: is it a Python interpreter?"),

@@ -17,7 +17,7 @@ FEW = ("--ep", "webgpu", "--iterations", 2, "--warmup", 1)
 
 
 def test_a_model_gives_its_expected_outputs_in_every_mode(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    """All of models/ do so in the suite of tests/jobs/test_suite_run.py; this one has integers, and several inputs."""
+    """Others of models/ do so in the suite of tests/jobs/test_suite_run.py; this one has integers, and several inputs."""
     model = MODELS / "transformer_ids"
     files = ("--input", f"{model}.inputs.npz", "--expect", f"{model}.expected.npz")
     asked = modes("default", "pipelined")
