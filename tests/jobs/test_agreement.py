@@ -29,11 +29,11 @@ def start_quickly() -> None:
     main()
 
 
-def run(library: Path, folder: Path, *arguments: object) -> tuple[dict[str, int], Result, str]:
+def run(library: Path, folder: Path) -> tuple[dict[str, int], Result, str]:
     """In how many processes each mode was measured, the result, and what was printed."""
     folder.mkdir()
     config = Config(compute_us=2000, upload_gbps=0.2, download_gbps=0.2)
-    line = (*modes(CPU, DEVICE, RESIDENT), *arguments)
+    line = modes(CPU, DEVICE, RESIDENT)
     model, function = relu_model(folder / "relu.onnx", 1 << 16), f"{__name__}:start_quickly"
     code, result, out, errors = run_on_device(library, model, config, folder, *line, ORTBENCH_TESTS_MAIN=function)
     assert (code, errors) == (0, "")
@@ -76,12 +76,3 @@ def test_a_mode_that_processes_agree_on_is_settled(library: Path, clock: Clock, 
     processes, result, text = run(library, tmp_path / "slower")
     assert (processes, result.stopped) == ({CPU: 5, DEVICE: 3, RESIDENT: 5}, {"reason": "processes", "value": 0.02})
     assert " in 5 processes: processes do not agree within ±2 %" in text
-
-
-@pytest.mark.process
-@pytest.mark.wide
-def test_a_duration_is_measured_in_as_many_processes_as_start_in_it(library: Path, tmp_path: Path) -> None:
-    processes, result, _ = run(library, tmp_path / "run", "--duration", 1)
-    assert result.stopped is not None
-    assert result.stopped["reason"] in ("precision", "duration")
-    assert {*processes.values()} == {5}

@@ -9,7 +9,7 @@ import pytest
 
 from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY
 from ortbench.model.result import Result
-from tests.conftest import ONCE, modes
+from tests.conftest import modes
 from tests.expect import there
 from tests.refdevice import Config
 from tests.truth import relu_model, run_on_device
@@ -60,11 +60,6 @@ def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> 
     assert {"enqueue_median_ns", "cpu_time_median_ns", "cpu_cores", "cpu_time_spin_off_ns"} <= {
         *table.read_text().partition("\n")[0].split(",")
     }
-
-
-def test_where_the_run_waits_there_is_no_enqueue(library: Path, tmp_path: Path) -> None:
-    result, _ = measure(library, tmp_path, *ONCE, honesty="sync")
-    assert not any(ENQUEUE in case.samples for case in result.cases)
 
 
 @pytest.mark.parametrize(("submit_us", "is_bound"), [(50_000, True), (500, False)])

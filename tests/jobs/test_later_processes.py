@@ -1,4 +1,4 @@
-"""What happens between the first process of a command and a later one: its interpreter is removed, its model is replaced."""
+"""What happens between the first process of a command and a later one: its model is replaced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx import numpy_helper
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.files import ModelFiles
-from tests.conftest import MODELS, Ran, ortbench
+from tests.conftest import Ran, ortbench
 from tests.expect import refusal
 from tests.jobs.test_python_option import script
 
@@ -50,21 +50,6 @@ def cases_of(folder: Path) -> list[dict[str, Any]]:
     return cases
 
 
-def assert_kept(folder: Path, ran: Ran, why: str) -> None:
-    """What the first process measured is there, with why the second one could not go on."""
-    message = f"cpu-tensors failed: in process 2 the model could not be opened again: {why}"
-    assert (ran.code, ran.error_line) == (1, message)
-    (case,) = cases_of(folder)
-    assert len(case["samples"]["latency"]) == 2
-
-
-@process
-def test_an_interpreter_that_is_removed(tmp_path: Path) -> None:
-    ran = ran_with(tmp_path, 1, "rm python", "run", MODELS / "tiny.onnx", *THREE)
-    why = f"the worker of {tmp_path}/python cannot be started: No such file or directory"
-    assert_kept(tmp_path, ran, why)
-
-
 @process
 @pytest.mark.parametrize("name", ["m.onnx", "weights"])
 def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
@@ -75,7 +60,10 @@ def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
     if name == "m.onnx":  # with a name in it of the same length
         (tmp_path / "other" / name).write_bytes(model.read_bytes().replace(b"Mul", b"Add"))
     ran = ran_with(tmp_path, 2, f"cp other/{name} new; mv new {name}", "run", model, *THREE)
-    assert_kept(tmp_path, ran, f"{tmp_path / name} {CHANGED}")
+    why = f"in process 2 the model could not be opened again: {tmp_path / name} {CHANGED}"
+    assert (ran.code, ran.error_line) == (1, f"cpu-tensors failed: {why}")
+    (case,) = cases_of(tmp_path)
+    assert len(case["samples"]["latency"]) == 2
 
 
 @process

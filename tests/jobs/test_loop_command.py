@@ -223,7 +223,6 @@ def test_on_cuda_in_every_mode(software_cuda: tuple[str, ...], tmp_path: Path) -
     [
         ("decoder", CACHE, "unsupported"),
         ("decoder_shared", ("--feedback", "present.*=past_key_values.*", "--fill", "position_ids=step"), "ok"),
-        ("growing_on_device", ("--feedback", "present=past"), "unsupported"),
     ],
 )  # fmt: skip
 def test_every_model_on_webgpu(
