@@ -1,8 +1,5 @@
-"""Tests of the reference device itself: what it claims about itself is what it does, with the trace as the witness.
-
-In real time that something waits for the device is a comparison of two points in time, which holds whatever the load; that
-something does not wait is shown by a call that returned before the device was done, which a busy machine can hide once.
-"""
+"""Tests of the reference device itself: what it claims about itself is what it does, with the trace as the witness. In real
+time that something waits for the device is a comparison of two points in time, which holds whatever the load."""
 
 from __future__ import annotations
 
@@ -213,13 +210,6 @@ def test_the_promised_step_waits_in_real_time(run_for_real: Run, honesty: Honest
         assert all(all(steps[waits:]) for steps in returned)
 
 
-@pytest.mark.timing
-@EACH_HONESTY
-def test_no_other_step_waits_in_real_time(run_for_real: Run, honesty: Honesty) -> None:
-    for waits, returned in what_waits(run_for_real, honesty):
-        assert waits == 0 or any(not any(steps[:waits]) for steps in returned)
-
-
 def what_waits(run: Run, honesty: Honesty) -> Iterator[tuple[int, list[tuple[bool, ...]]]]:
     """By kind of memory and run, which step is promised to wait, and of each run which steps returned when it was done."""
     outcome = run("honesty", honesty=honesty, compute_us=20_000)
@@ -268,7 +258,8 @@ def test_a_stream_is_in_order_itself_and_not_waited_for(compute_us: int, upload_
     assert (reads["start_ns"] >= uploads[:, 1]["end_ns"]).all()
 
 
-ENGINES = pytest.mark.parametrize(
+@pytest.mark.process
+@pytest.mark.parametrize(
     ("engines", "beside"),
     [
         (0, {("inference", "h2d"), ("inference", "d2h"), ("h2d", "d2h")}),
@@ -277,34 +268,21 @@ ENGINES = pytest.mark.parametrize(
         (1, set()),
     ],
 )
-
-
-@pytest.mark.process
-@ENGINES
 def test_engines_say_what_goes_on_at_the_same_time(engines: int, beside: set[tuple[str, str]], run: Run) -> None:
-    assert seen_beside(engines, run) == beside
-
-
-@pytest.mark.timing
-@ENGINES
-def test_so_they_do_in_real_time(engines: int, beside: set[tuple[str, str]], run_for_real: Run) -> None:
-    assert seen_beside(engines, run_for_real) == beside
-
-
-def seen_beside(engines: int, run: Run) -> set[tuple[str, str]]:
-    """What went on at the same time, of three things that were asked for at once."""
+    """Of three things that were asked for at once."""
     slow = {"compute_us": 20_000, "upload_latency_us": 5000, "download_latency_us": 5000}
     outcome = run("three_things", engines=engines, **slow)
     assert outcome.found["right"] == [True, True]
     works = {kind: outcome.trace.of(kind) for kind in ("inference", "h2d", "d2h")}
     works = {kind: events if kind == "inference" else events[events["queue"] > 0] for kind, events in works.items()}
     assert {len(events) for events in works.values()} == {3}
-    return {
+    found = {
         (one, other)
         for one, other in itertools.combinations(works, 2)
         for a, b in itertools.product(works[one], works[other])
         if a["start_ns"] < b["end_ns"] and b["start_ns"] < a["end_ns"]
     }
+    assert found == beside
 
 
 # ---- knobs and building ----
