@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from ortbench.features.load.analysis import load_cases, load_point_of
 from ortbench.features.load.analysis.blocks import OpenLoopBlock
 from ortbench.features.load.analysis.queueing import cycle_interval
 from ortbench.model.result import Case, Result
+from ortbench.plan.target import Inputs, Shape, Stream
 from tests.conftest import MODELS
 from tests.expect import there
 from tests.queues import MS, disagreements, hidden, md1_wait
@@ -235,3 +237,10 @@ def test_requests_of_a_short_shape_wait_behind_those_of_a_long_one(library: Path
     assert there(case.stats("mixed.batch=1")).median == pytest.approx(1_500_000 + rest + waits, abs=50_000)
     assert there(case.stats("apart.batch=4")).max > 10 * long  # its queue grows, so that there is no ratio
     assert [case.value(f"mixing.{name}") for name in ("batch=1", "batch=4", "all")] == [None] * 3
+
+
+def test_a_random_order_of_shapes_is_that_of_its_seed() -> None:
+    stream = Stream(shapes=tuple(Shape(name, Inputs()) for name in ("one", "four")))
+    first, again, other = ([*islice(stream.numbers(seed), 40)] for seed in (5, 5, 6))
+    assert first == again != other
+    assert {*first} == {0, 1}
