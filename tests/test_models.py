@@ -1,4 +1,7 @@
-"""The models of `models/`: they are what `make.py` writes, and ONNX Runtime computes what is expected of them."""
+"""The models of `models/`: they are what `make.py` writes, and ONNX Runtime computes what is expected of them.
+
+tests/worker/test_loops.py compares every step of loops with what is recorded of them.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +21,11 @@ from models.make import CASES, write
 from tests.conftest import MODEL_NAMES, MODELS
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-LOOPS = [(name, kind) for name, make in CASES.items() for kind in make().loops]
-
-
-def session(name: str) -> Any:
-    return ort.InferenceSession(MODELS / f"{name}.onnx", providers=["CPUExecutionProvider"])
-
-
-def outputs(session: Any, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
 
 def recorded(file: str) -> dict[str, npt.NDArray[Any]]:
     with np.load(MODELS / file) as arrays:
         return dict(arrays)
-
-
-def step(arrays: Arrays, number: int) -> tuple[dict[str, npt.NDArray[Any]], dict[str, npt.NDArray[Any]]]:
-    """The inputs of one step that are not fed back, and its outputs."""
-    its = {name.removeprefix(f"step{number}/"): array for name, array in arrays.items() if f"step{number}/" in name}
-    inputs = {name.removeprefix("in/"): array for name, array in its.items() if name.startswith("in/")}
-    return inputs, {name: array for name, array in its.items() if not name.startswith("in/")}
 
 
 def check(got: Arrays, expected: Arrays) -> None:
@@ -81,18 +67,7 @@ def test_all_models_are_there_and_small() -> None:
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
 def test_one_run(name: str) -> None:
-    check(outputs(session(name), recorded(f"{name}.inputs.npz")), recorded(f"{name}.expected.npz"))
-
-
-@pytest.mark.parametrize(("name", "kind"), LOOPS)
-def test_every_step_of_a_loop(name: str, kind: str) -> None:
-    loop, steps, model = CASES[name]().loops[kind], recorded(f"{name}.{kind}.npz"), session(name)
-    assert all(not array.any() for array in loop.state.values())
-    state = dict(loop.state)
-    for number in range(6):
-        inputs, expected = step(steps, number)
-        assert {value.name for value in model.get_inputs()} == inputs.keys() | state.keys()
-        got = outputs(model, {**inputs, **state})
-        check(got, expected)
-        state = {target: got[source] for source, target in loop.feedback.items()}
-    assert step(steps, 6) == ({}, {})
+    session = ort.InferenceSession(MODELS / f"{name}.onnx", providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    outputs = session.run(names, recorded(f"{name}.inputs.npz"))
+    check(dict(zip(names, outputs, strict=True)), recorded(f"{name}.expected.npz"))
