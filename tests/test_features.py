@@ -15,7 +15,7 @@ import ortbench
 from ortbench.core.features import features, part_of
 from ortbench.model.kinds import kinds
 from ortbench.plan.options import options_of
-from tests.conftest import MODELS, ROOT
+from tests.conftest import MODELS, ONCE, ROOT
 
 pytestmark = pytest.mark.process
 OTHERS = ("run", "compare", "gate")  # commands that features add options to
@@ -78,19 +78,7 @@ def test_a_feature_can_be_deleted(name: str, tmp_path: Path) -> None:
     refused += [["report", STORED, f"--{option}", str(tmp_path / "file")] for option in writers]
     for words, (code, _, err) in zip(refused, carried_out(refused), strict=True):
         assert (code, err.count("\n")) == (2, 1), (words, err)
-    run = [
-        "run",
-        str(MODELS / "tiny.onnx"),
-        "--ep",
-        "cpu",
-        "--iterations",
-        "1",
-        "--out",
-        "out",
-        "--name",
-        "r",
-        "--quiet",
-    ]
+    run = ["run", str(MODELS / "tiny.onnx"), "--ep", "cpu", *map(str, ONCE), "--out", "out", "--name", "r", "--quiet"]
     others = [[command, "--help-all"] for command in {*OTHERS} - commands]
     works = [["--help"], ["compare", STORED, STORED], run, ["report", "out/r"], *others]
     answers = carried_out(works)

@@ -118,16 +118,10 @@ def test_errors_of_later_checks_speak_python_too() -> None:
 
 
 def test_the_command_that_does_the_same() -> None:
-    values = {
-        "ep": "cpu",
-        "modes": ["cpu-tensors", "device-tensors"],
-        "mem_pattern": False,
-        "dim": {"n": 8},
-        "note": "a b",
-    }
+    values = {"ep": "cpu", "modes": ["cpu-tensors"], "mem_pattern": False, "dim": {"n": 8}, "note": "a b"}
     _, words = given_of(options_for("run"), values)
     assert " ".join(command_line("run", ["my model.onnx"], words)) == (
-        "ortbench run 'my model.onnx' --ep cpu --no-mem-pattern --mode cpu-tensors --mode device-tensors --dim n=8 --note 'a b'"
+        "ortbench run 'my model.onnx' --ep cpu --no-mem-pattern --mode cpu-tensors --dim n=8 --note 'a b'"
     )
 
 
