@@ -83,7 +83,7 @@ class HostTime:
     def __init__(self, split: SplitCall | None = None) -> None:
         self.split = split
         self.enqueues: list[int] = []
-        self.cpu: CpuTime = {"user_ns": 0, "system_ns": 0, "wall_ns": 0}
+        self.cpu: CpuTime  # from `end` on
         self.counts: dict[str, int] = {}
 
     def begin(self) -> None:

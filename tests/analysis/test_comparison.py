@@ -21,11 +21,21 @@ from ortbench.analysis.comparison import (
     RatioEstimate,
     compare_series,
     rows,
+    spread_of,
     word,
 )
-from ortbench.analysis.intervals import PAIRS, PARTS, blocks, by_round, fewest, ratio_of_medians, timed_phase
+from ortbench.analysis.intervals import (
+    PAIRS,
+    PARTS,
+    block_spans,
+    blocks,
+    by_round,
+    fewest,
+    ratio_of_medians,
+    timed_phase,
+)
 from ortbench.analysis.noise import more_rounds
-from ortbench.analysis.series import STATISTICS, Selection
+from ortbench.analysis.series import STATISTICS, Key, Selection, series_at
 from ortbench.core.stats import FEWEST
 from ortbench.facts.comparison import bests, lacking_facts
 from ortbench.facts.run import findings_of
@@ -36,6 +46,7 @@ from ortbench.features.gate.plan import Limits
 from ortbench.features.tune.analysis import Elimination
 from ortbench.measure.schedule import MIN_ROUNDS
 from ortbench.model.metric_names import parse_metric
+from ortbench.model.metrics import figure
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import Case, Result
 from ortbench.model.schema import Stopped
@@ -461,3 +472,18 @@ def test_what_gives_enough_blocks() -> None:
     for count, several in ((4, ["ortbench run m.onnx --duration 5s"]), (3, ["ortbench run m.onnx --duration 5s", ""])):
         sides[1].cases[0] = measured(CPU, latency=steady([MS] * count))
         assert [it.next for it in findings_of([*lacking_facts(sides, "ab", rows(sides))])] == several
+
+
+def test_two_runs_say_nothing_of_a_spread_and_three_do() -> None:
+    assert spread_of([[100, 101], [200]], 1) is None
+    assert there(spread_of([[100, 101, 102]], 1)).freedom == 2
+
+
+def test_a_block_lasts_as_long_as_all_inferences_of_its_samples() -> None:
+    case = ok_case("device-resident-async")
+    case.inferences_per_sample, case.blocks, case.samples = 4, {LATENCY: [[7, 3, 100]]}, {LATENCY: [10, 20, 30]}
+    assert [*block_spans(case, LATENCY)] == [(7, 100, 100 + 4 * 60)]
+
+
+def test_a_load_has_no_series_without_a_load_point() -> None:
+    assert series_at(load_result(closed("cpu-tensors", 1, 100, 10)), Key("cpu-tensors", (), figure(LATENCY))) is None

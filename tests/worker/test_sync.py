@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import Any
 
 import pytest
 
 from ortbench.model.modes import READBACK, RUN, SYNCHRONIZE
-from ortbench.worker.sync import Readings, Sync, Syncs, Work, prove
+from ortbench.worker.sync import Readings, Sync, Syncs, Work, _spin, prove
 
 US, MS = 1_000, 1_000_000
 
@@ -265,6 +266,21 @@ def test_work_that_takes_longer_some_times_than_others_is_synced_by_what_waits()
 
 
 # What was proved once, on other buffers or at another time
+
+
+def test_each_trial_of_a_burst_follows_a_launch_and_a_readback() -> None:
+    simulator = Simulator(work=5 * US)
+    trial = simulator.to_prove().make_trial(simulator.work)
+    launches, reads = simulator.launches, simulator.reads
+    trials = len(trial.read_behind_bursts(simulator.token).ends[0])
+    assert simulator.launches - launches == trials * (1 + trial.burst)
+    assert simulator.reads > reads
+
+
+def test_a_host_spins_for_as_long_as_it_is_asked_to() -> None:
+    begun = perf_counter_ns()
+    _spin(MS)
+    assert perf_counter_ns() - begun >= MS
 
 
 def waiting(kind: str, work: int) -> Simulator:

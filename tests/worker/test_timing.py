@@ -189,6 +189,8 @@ def test_what_ranges_say(script: Script, domain: ScriptedDomain, phase: str, mov
     ranges = Ranges(mode)
     for _ in range(2):  # a second block numbers its samples from 0 too
         time_block(mode, ranges, phase, 3, 1, script.clock)
+    with ranges.part(0):
+        assert not ranges.is_in_block  # what runs between blocks has no ranges
     look = {"category": phase, "color": COLORS[phase]}
     outer = {"message": "device-tensors", "payload": moved, **look}
     inner = [{"message": f"device-tensors/{phase}", "payload": number, **look} for number in range(3)]

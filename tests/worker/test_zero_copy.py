@@ -12,7 +12,7 @@ from ortbench.worker.modes import HostAccessibleMode, ResidentMode
 from ortbench.worker.proofs import ZeroCopy, judge_difference, judge_run_time, prove_by_copy_times, prove_zero_copy
 from ortbench.worker.timing import TimedCall
 
-US = 1_000
+US, MS = 1_000, 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -135,6 +135,21 @@ def test_noise_of_either_mode_is_doubt(noisy: str) -> None:
     assert not found.verified
     said = "noise of 60.0 µs; in a short check before the measurement an inference took 0 ns less"
     assert f"would not show in {said}" in found.evidence
+
+
+@pytest.mark.parametrize(("run", "runs"), [(MS, 4 * (2 + 1) + 1), (99 * MS, 4), (100 * MS, 2)])
+def test_the_slower_a_run_the_fewer_are_compared(run: int, runs: int) -> None:
+    """Of 1 ms each of four bursts has two, and one before it that is not counted."""
+    clock = Clock()
+    resident = ScriptedResident(clock.taking(run), clock.taking(run), clock.taking(run))
+    taken: list[int] = []
+
+    def call(*_: Any) -> None:
+        taken.append(run)
+        clock.now += run
+
+    prove_zero_copy(ScriptedShared(call), resident, False, clock)
+    assert len(taken) == runs
 
 
 def test_noise_that_outlasts_the_patience_hides_all_copies() -> None:
