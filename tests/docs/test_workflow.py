@@ -121,6 +121,8 @@ def test_its_commands_run(job: str, tmp_path: Path) -> None:
 @pytest.mark.process
 def test_the_base_is_what_the_pull_request_is_merged_into(tmp_path: Path) -> None:
     """As GitHub does it: a shallow checkout of a commit that merges the branch into its base, in this order."""
+    if shutil.which("git") is None:
+        lacking("no git")
     (line,) = (step["run"] for _, step in STEPS if step.get("run", "").startswith("git "))
     depth = uses("gate", "actions/checkout")["with"]["fetch-depth"]
     script = f"""
