@@ -75,7 +75,7 @@ def relu(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def live(relu: Path, library: Path, out: Path, *options: object, compute_us: int = 3000, **environment: str) -> Ran:
     return ortbench(
-        "gate", "--model", relu, "--ep", library, "--ep-option", f"compute_us={compute_us}", "--warmup", 2,
+        "gate", "--model", relu, "--ep", library, "--ep-option", f"compute_us={compute_us}", "--warmup", 2, "--no-why",
         "--out", out, *options, **environment,
     )  # fmt: skip
 
