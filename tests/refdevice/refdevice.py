@@ -230,10 +230,6 @@ class Config:
         """How long a copy of `size` bytes inside DEFAULT memory lasts by definition, in nanoseconds."""
         return _link_ns(self.device_copy_latency_us, self.device_copy_gbps, size)
 
-    def compute_ns(self) -> float:
-        """How long an inference lasts by definition, in nanoseconds."""
-        return self.compute_us * 1000
-
 
 KNOBS = tuple(field.name for field in fields(Config))  # in the order of the table in refdevice_device.h
 
