@@ -241,6 +241,20 @@ def _island(island: Island, ep: str) -> Fact:
 # The host
 
 
+def thread_facts(result: Result) -> Iterator[Fact]:
+    """More threads of ONNX Runtime than there are cores for them. Unless told otherwise it takes as many as the machine has physical cores,
+    and on Linux pins each to one: those that the process may not use are pinned to as well, and no limit of a container is heeded."""
+    if result.target["ep"] != CPU_EP:
+        return
+    cpu, asked = result.environment["cpu"], result.target.get("intra_op_threads") or 0
+    threads = asked or cpu.get("physical_cores") or 1
+    cores = min(filter(None, (cpu.get("usable_cores"), cpu.get("core_limit"))), default=threads)
+    if threads > cores:
+        values: Values = {"threads": threads, "cores": Quantity(cores, "1")}
+        fewer = again(result, "--intra-op-threads", str(max(1, int(cores))))
+        yield Fact("threads", "beyond-cores" if asked else "of-the-host", "", values, fewer)
+
+
 def host_facts(result: Result) -> Iterator[Fact]:
     if (renderer := result.target["device"].get("software")) is not None:
         yield Fact("software-gpu", "known", "", {"renderer": renderer})

@@ -285,7 +285,13 @@ def _more(result: Result, claim: Claim) -> str:
 
 Rule = Callable[[Result], Iterator[Fact]]
 
-_EACH: tuple[Rule, ...] = (common.noise_facts, common.doubt_facts, common.placement_facts, common.node_facts)
+_EACH: tuple[Rule, ...] = (
+    common.thread_facts,
+    common.noise_facts,
+    common.doubt_facts,
+    common.placement_facts,
+    common.node_facts,
+)
 
 
 def _kind_rules(kind: str) -> tuple[Rule, ...]:

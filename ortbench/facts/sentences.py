@@ -170,6 +170,8 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("software-gpu", "likely"): Sentence("The GPU is likely a software renderer: the CPU computes with {cores} cores during an inference.", "install the GPU's driver, or use --ep cpu", _DOUBT, "unclear", "choose-ep"),
     ("precision", "lower"): Sentence("{ep} is likely to compute in a lower precision: the outputs differ from {against} by up to {error}. No ratio or gate uses these figures.", "set the option that Next names, or allow the difference with --rtol", _DOUBT, "unclear", "measuring"),
     ("precision", "lower-of"): Sentence("{configuration}: {ep} is likely to compute in a lower precision: the outputs differ from {against} by up to {error}. No ratio or gate uses these figures.", "set the option that Next names, or allow the difference with --rtol", _DOUBT, "unclear", "measuring"),
+    ("threads", "beyond-cores"): Sentence("{threads} threads share {cores:core}.", "set --intra-op-threads to the cores there are", _DOUBT, "unclear", "noise"),
+    ("threads", "of-the-host"): Sentence("ONNX Runtime takes {threads} threads, one a core of the machine; this process may use {cores:core}.", "set --intra-op-threads to the cores there are", _DOUBT, "unclear", "noise"),
     # where nodes are
     ("fallback", "all"): Sentence("Nothing ran on {ep}: all {of:node} ran on {where}.", "see why: ortbench inspect", _DOUBT, "unclear", "copies", warning="cpu-nodes"),
     ("fallback", "most"): Sentence("Most of the model ran on {where}, not on {ep}: {nodes} of {of:node}.", "see which: ortbench inspect", _DOUBT, "unclear", "copies", warning="cpu-nodes"),

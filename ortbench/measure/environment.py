@@ -22,7 +22,7 @@ from ortbench.core.processes import output_of, start_process
 from ortbench.measure.gpus import card_of, nvidia_gpus, opened_nvml
 from ortbench.model.protocol import Memory
 from ortbench.model.result import Result
-from ortbench.model.schema import NVIDIA, Machine, Node, is_on_nvidia
+from ortbench.model.schema import NVIDIA, Cpu, Machine, Node, is_on_nvidia
 
 _node: Node | None = None
 _commit: str | None = None
@@ -40,7 +40,7 @@ def environment() -> Machine:
         "os": platform.platform(),
         "machine": platform.machine(),
         "host_id": host_id(),
-        "cpu": {"model": cpu_model(), "cores": os.cpu_count(), "usable_cores": usable_cores()},
+        "cpu": _cpu(),
         "governors": governors(),
         "gpus": nvidia_gpus(),
         "load_average": {"start": load_average(), "end": None},
@@ -49,6 +49,14 @@ def environment() -> Machine:
     if _node is not None:
         machine["node"] = _node
     return machine
+
+
+def _cpu() -> Cpu:
+    cpu: Cpu = {"model": cpu_model(), "cores": os.cpu_count(), "usable_cores": usable_cores()}
+    for key, value in (("physical_cores", physical_cores()), ("core_limit", core_limit())):
+        if value is not None:
+            cpu[key] = value  # type: ignore[literal-required]
+    return cpu
 
 
 def host_id() -> str:
@@ -67,6 +75,12 @@ def cpu_model() -> str:
 def usable_cores() -> int | None:
     """Cores this process may run on, which in a container can be fewer than there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def physical_cores(root: Path = Path("/")) -> int | None:
+    """Cores of the machine, those with several hardware threads once; None where the system does not tell."""
+    files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
+    return len({read_text(file) for file in files} - {None}) or None
 
 
 def governors(root: Path = Path("/")) -> dict[str, int]:

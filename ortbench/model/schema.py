@@ -106,11 +106,14 @@ class OutputsCompared(TypedDict):
 
 
 class Cpu(TypedDict):
-    """The CPU: its name as the system gives it, its cores, and those that the process may run on."""
+    """The CPU: its name as the system gives it, its cores, those that the process may run on, those without further hardware threads, and how
+    many cores' worth of time its control groups may take; the last two absent where the system does not tell, and without a limit."""
 
     model: str
     cores: NotRequired[int | None]
     usable_cores: NotRequired[int | None]
+    physical_cores: NotRequired[int]
+    core_limit: NotRequired[float]
 
 
 class Gpu(TypedDict, total=False):

@@ -41,7 +41,7 @@ SCENARIOS = {
     "load": f"load {TINY} --ep-library DEVICE --concurrency 1 --duration 0.05 --mode device-resident --html page.html --json -",
     "sweep": "sweep models/multi_output.onnx --ep-library DEVICE --dim batch=1,4,16 --iterations 5 --html page.html --json -",
     "bandwidth": "bandwidth --ep-library DEVICE --max-size 64kB --iterations 5 --json - --out b"
-    f" | {RUN} {FEW} --bandwidth b",
+    f" | {RUN} {FEW} --bandwidth b/band*",
     "gate-live": f"gate --model {TINY} --baseline-model {TINY} --ep-library DEVICE --duration 2 --junit j.xml --json g.json",
     "gate-slower": f"gate --model {TINY} --ep-library DEVICE --ep-option compute_us=900 --baseline-set ep-option=compute_us=500"
     " --duration 2 --no-why --json -",  # node times are real ones
@@ -175,7 +175,11 @@ def _linked(device: Path) -> Path:
 
 def _matched(words: Sequence[str], folder: Path) -> Iterator[str]:
     for word in words:
-        found = sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if word.endswith("/*") else []
+        found = (
+            sorted(str(path.relative_to(folder)) for path in folder.glob(word))
+            if "*" in word and "=" not in word
+            else []
+        )
         yield from found or [word]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Value
+from ortbench.facts.common import Quantity, thread_facts
 from ortbench.facts.comparison import headline_of_many
 from ortbench.facts.run import facts_of, repeated_warnings
 from ortbench.model.result import Case, Result
@@ -163,3 +164,37 @@ def test_where_every_tensor_was_in_each_mode() -> None:
         ("output y", "25.0 MB", "device-tensors, device-resident", host, on_cpu),
     ]
     assert memory_table(published()).rows == ()
+
+
+@pytest.mark.parametrize(
+    ("cpu", "threads", "found"),
+    [
+        ({"usable_cores": 4, "physical_cores": 4}, None, None),
+        ({"usable_cores": 8, "physical_cores": 4}, None, None),  # two hardware threads a core
+        ({"usable_cores": 1, "physical_cores": 4}, None, ("of-the-host", 4, 1, "1")),
+        ({"usable_cores": 4, "physical_cores": 4, "core_limit": 2.5}, None, ("of-the-host", 4, 2.5, "2")),
+        ({"usable_cores": 4, "physical_cores": 4, "core_limit": 0.5}, 2, ("beyond-cores", 2, 0.5, "1")),
+        ({"usable_cores": 2}, 2, None),
+        ({"usable_cores": 2}, None, None),  # a system that does not tell
+        ({}, 8, None),
+    ],
+)
+def test_threads_without_cores_of_their_own(
+    cpu: dict[str, Any], threads: int | None, found: tuple[str, int, float, str] | None
+) -> None:
+    result = result_of(target__ep=CPU_EP, target__intra_op_threads=threads)
+    result.environment["cpu"] = {"model": "A CPU", **cpu}  # type: ignore[typeddict-item]
+    facts = [*thread_facts(result)]
+    if found is None:
+        assert not facts
+        return
+    (one,) = facts
+    verdict, of, cores, wanted = found
+    assert (one.verdict, one.values) == (verdict, {"threads": of, "cores": Quantity(cores, "1")})
+    assert f"--intra-op-threads {wanted}" in one.next
+
+
+def test_threads_of_the_cpu_say_nothing_of_another_ep() -> None:
+    assert not [
+        *thread_facts(result_of(target__ep=EP, environment__cpu__usable_cores=1, environment__cpu__physical_cores=4))
+    ]

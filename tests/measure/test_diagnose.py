@@ -121,3 +121,9 @@ def test_a_series_that_failed_is_said() -> None:
     wrong.cases[0].status, wrong.cases[0].reason = FAILED, "the worker ended with exit code 3"
     assert apart([result(1000), wrong], 2.0) == {"problem": "the worker ended with exit code 3", "seconds": 2.0}
     assert apart([result(1000)], 2.0) == {"problem": "one of the two did not open", "seconds": 2.0}
+
+
+def test_hardware_threads_of_one_core_are_one_physical_core(tmp_path: Path) -> None:
+    files = {f"{CPUS}/cpu{it}/topology/thread_siblings_list": f"{it % 2},{it % 2 + 2}" for it in range(4)}
+    assert environment.physical_cores(file_system(tmp_path, files)) == 2
+    assert environment.physical_cores(tmp_path / "none") is None
