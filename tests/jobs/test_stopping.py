@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -212,6 +213,26 @@ driver._KEEP_EVERY_S = 0.01
 from ortbench.__main__ import main
 main()
 """
+
+
+@pytest.mark.wide
+def test_a_terminal_that_closes(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    script = "import fcntl, os, sys, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\nos.execv(sys.argv[1], sys.argv[1:])"
+    terminal, inner = os.openpty()
+    line = [sys.executable, "-c", script, *command(*run_line(out, "--duration", 60, "--precision", "0.0001%"))]
+    process = subprocess.Popen(line, cwd=tmp_path, stdin=inner, stdout=inner, stderr=inner, start_new_session=True)
+    os.close(inner)
+    os.set_blocking(terminal, False)
+    while not list(out.glob("*/result.json")):
+        with contextlib.suppress(BlockingIOError):  # a program waits for whoever reads what it shows
+            os.read(terminal, 1 << 16)
+        time.sleep(0.02)
+    os.close(terminal)
+    assert process.wait(600) == 129
+    (file,) = out.glob("*/result.json")
+    assert json.loads(file.read_text())["stopped"] == {"reason": "interrupted"}
+    assert_nothing_runs(tmp_path)
 
 
 @pytest.mark.wide

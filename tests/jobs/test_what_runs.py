@@ -67,6 +67,26 @@ def test_the_commit_is_named_and_nothing_of_the_folder_runs(checkout: Path, tmp_
     assert (checkout / "mark").exists()  # the program would have run
 
 
+@pytest.mark.wide
+def test_no_measuring_command_runs_anything_of_the_folder(checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "suite.toml").write_text(f'[[bench]]\nmodel = "{TINY}"\nep = "cpu"\niterations = 1\n')
+    cpu = ("--ep", "cpu", "--duration", 0.1)
+    for line in (
+        ("load", TINY, *cpu, "--concurrency", 1),
+        ("loop", MODELS / "denoiser.onnx", *cpu, "--steps", 2, "--feedback", "denoised=latent"),
+        ("chain", MODELS / "text_to_image.toml", "--duration", 0.1),
+        ("sweep", MODELS / "multi_output.onnx", *cpu, "--dim", "batch=1,2"),
+        ("start", TINY, *cpu),
+        ("tune", TINY, *cpu, "--max-time", "2s"),
+        ("suite", tmp_path / "suite.toml"),
+        ("gate", "--model", TINY, *cpu, "--max-cpu-nodes", 0),
+        ("profile", TINY, "--ep", "cpu", "--iterations", 1),
+    ):
+        ran = ortbench(*line, "--out", tmp_path / line[0], cwd=checkout)
+        assert ran.code in (0, 1), ran
+        assert not (checkout / "mark").exists(), line
+
+
 @pytest.mark.parametrize("kind", ["packed", "worktree", "bare", "unborn"])
 def test_the_commit_is_found_in_every_kind_of_checkout(kind: str, checkout: Path, tmp_path: Path) -> None:
     where, commit = checkout, git(checkout, "rev-parse", "HEAD")
