@@ -18,7 +18,19 @@ from tests import stub
 from tests.api_page import CALLS, document
 from tests.conftest import ROOT
 
-NOT_FOR_PYTHON = {"try_", "json", "junit", "action_json", "bmf", "trace", "html", "markdown", "quiet", "verbose"}
+NOT_FOR_PYTHON = {
+    "try_",
+    "for_bisect",
+    "json",
+    "junit",
+    "action_json",
+    "bmf",
+    "trace",
+    "html",
+    "markdown",
+    "quiet",
+    "verbose",
+}
 
 
 @pytest.mark.parametrize("name", CALLS)
