@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ortbench.facts.common import Fact
-from ortbench.facts.run import facts_of, headline
+from ortbench.facts.run import facts_of, headline, repeated_warnings
 from ortbench.facts.sentences import sentence
 from ortbench.model.result import Case, Result
 from tests.expect import there
@@ -168,6 +168,7 @@ def test_open_loops() -> None:
         ("slo", "met", DEVICE), ("slo", "saturated", DEVICE), ("saturated", "saturated", DEVICE), ("paced", "slower", DEVICE),
         ("generator", "late", DEVICE),
     ]  # fmt: skip
+    assert repeated_warnings(facts(paced(), "generator")) == {"late-requests"}  # which is then not shown twice
     slow = values(fact(paced(), "paced"))
     assert (slow["time"], slow["back_to_back"]) == (7.2 * MS, 3 * MS)
     assert keys(load_result(opened(CPU, 30, 5.0, late_share=0.0009))) == []

@@ -191,6 +191,7 @@ HOSTILE = {
     "colours": ("\x1b[31mred\x1b[0m", "\ufffd[31mred\ufffd[0m"),
     "end of cdata": ("a]]>b <![CDATA[c]]>", "a]]>b <![CDATA[c]]>"),
     "markup": ('</failure><x a="\'">&amp; & &#0;', '</failure><x a="\'">&amp; & &#0;'),
+    "unseen": ("a\u202eb\u200bc\u2066d\x9be", "a\ufffdb\ufffdc\ufffdd\ufffde"),
     "surrogate": ("a\ud800b\udcff", "a\ufffdb\ufffd"),
     "not characters": ("a\ufffe\uffffb", "a\ufffd\ufffdb"),
     "all controls": (
@@ -304,9 +305,11 @@ def test_only_what_is_ok_and_was_measured() -> None:
 
 
 def test_the_command_can_be_pasted() -> None:
-    made = on_host(measured("cpu-tensors", latency=steady([MS])))
+    made = on_host(measured("cpu-tensors", latency=steady([MS])), target__ep_version="1")
     made.command = ["ortbench", "my model.onnx", "--dim", "batch=8", "\udcff\0"]
-    assert entries(made)[0]["extra"].splitlines()[-1] == "ortbench 'my model.onnx' --dim batch=8 '\ufffd\ufffd'"
+    versions = "ortbench 0, ONNX Runtime 1.28.0, SomeExecutionProvider 1"
+    command = "ortbench 'my model.onnx' --dim batch=8 '\ufffd\ufffd'"
+    assert entries(made)[0]["extra"].splitlines()[1:] == [versions, command]
 
 
 # GitHub's job summary

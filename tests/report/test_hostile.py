@@ -68,7 +68,7 @@ def test_texts_of_a_result_are_neither_obeyed_nor_opened_loaded_or_run(
         case |= {"samples": {}, "blocks": {}}  # which take long to read
     changed = 0
     for holder, key in list(_texts(data)):
-        before, holder[key] = holder[key], str(named)
+        before, holder[key] = holder[key], str(named) if changed % 2 else f"{named}\x00\x9b\ud800\ufffe\t\n"
         changed += 1
         try:
             parse(json.dumps(data).encode(), "result.json")

@@ -114,6 +114,16 @@ def test_every_event_of_a_scripted_run() -> None:
     assert marks == [("device-tensors failed", 5_000_000, {"reason": "it broke"})]
 
 
+def test_sides_are_processes_with_tracks_of_their_own() -> None:
+    other = scripted()
+    other[0].target["ep"] = "OtherExecutionProvider"
+    trace = trace_of(scripted(), other)
+    tracks = [*trace_of(scripted()).order.values()]
+    assert [*trace.order] == ["SomeExecutionProvider · m.onnx", "OtherExecutionProvider · m.onnx"]
+    assert [it[:4] for it in trace.order.values()] == [it[:4] for it in tracks * 2]
+    assert trace.other["missing"] == ["this and that"] * 2
+
+
 def test_the_text_has_an_event_a_line_and_no_escapes() -> None:
     """Perfetto's reader of the outer object knows no ``\\u`` escapes."""
     lines = text_of(scripted()).splitlines()
