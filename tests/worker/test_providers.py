@@ -30,6 +30,17 @@ from tests.packages import install
 from tests.refdevice import EP_NAME, VENDOR_ID, Config
 
 
+def test_cudas_libraries_are_taken_from_any_folder_of_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime looks beside itself alone, which may be a folder of its own."""
+    library, loaded = Path("nvidia/cudnn/lib/libcudnn.so.9"), list[str]()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(Path(ort.__file__).parent.parent)])
+    monkeypatch.setattr(libraries, "nvidia_libraries", lambda: [library])
+    monkeypatch.setattr(libraries, "ctypes", SimpleNamespace(CDLL=loaded.append))
+    monkeypatch.setattr(ort, "preload_dlls", lambda: loaded.append("ORT's own"), raising=False)
+    libraries.preload_nvidia()
+    assert loaded == [str(tmp_path / library), "ORT's own"]
+
+
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package called ``onnxruntime_*`` is all there is, and whoever searches for others fails."""

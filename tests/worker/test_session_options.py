@@ -14,7 +14,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-from ortbench.core.errors import BadInput, Unsupported
+from ortbench.core.errors import BadInput, Unsupported, WrongOutputs
 from ortbench.model.modes import MODES, RESIDENT
 from ortbench.model.settings import OF_SESSION
 from ortbench.plan.target import Inputs, Target
@@ -285,6 +285,23 @@ def test_numpy_is_not_copied(tmp_path: Path) -> None:
     found = made.check_inputs(made.external.write, None, None)
     assert (found.verified, found.evidence) == (True, "the outputs followed inputs that were written in place")
     assert np.array_equal(made.run_as_bound()[0], data.reference[0])
+
+
+def test_a_graph_that_is_not_captured_or_does_not_see_its_inputs_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *_, made = opened(tmp_path / "m.onnx", RELU)
+    made.graph_id = 1
+    with pytest.raises(Unsupported, match="CPUExecutionProvider captured no graph"):
+        made._prove_replay(None, None)
+    monkeypatch.setattr(made, "is_replayed", lambda: True)
+    assert made._prove_replay(None, None)["verified"]
+    monkeypatch.setattr(made, "write_inputs", lambda arrays: None)  # as where a graph reads copies of them
+    with pytest.raises(WrongOutputs, match=r"\(a replay after its inputs were written in place\)"):
+        made._prove_replay(None, None)
+    monkeypatch.setattr(made.external, "write", lambda arrays: None)
+    with pytest.raises(WrongOutputs, match=r"\(after inputs were written through numpy\)"):
+        made._prove_external(made.external, None, None)
 
 
 def test_a_copy_is_found_by_address_and_by_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
