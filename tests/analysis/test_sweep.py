@@ -48,6 +48,15 @@ def test_the_best_shape_gets_most_items_done() -> None:
     assert best(sweep_result({CPU: {1: 1000, 2: 2000, 4: 4000, 8: 9000}}), CPU) == ("batch=1", ["batch=2", "batch=4"])
 
 
+def test_a_best_shape_whose_case_is_lost_is_no_error() -> None:
+    """As in a file that somebody changed."""
+    for noise in (None, noise_of(2, 1.2, [0.5] * 12)):
+        result = sweep_result({CPU: {1: 1000, 2: 2000, 4: 4000}}, rounds=9, switching=[])
+        there(there(result.own["best"])["modes"][CPU])["ties"] = ["batch=2", "batch=4"]
+        result.cases, result.noise = [it for it in result.cases if it.point["batch"] != 1], noise
+        assert ("best-shape", "open", CPU) in keys(result)
+
+
 def merged(shapes: Mapping[str, Result | None], data: Sequence[str | None] | None = None) -> Result:
     """A sweep of shapes by their names, maybe with sets of real inputs; None of one that did not open."""
     named = zip(shapes, data or [None] * len(shapes), strict=True)

@@ -10,6 +10,7 @@ import pytest
 from ortbench.features.tune.analysis import ALPHA, TOGETHER, Elimination, Search
 from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried
 from ortbench.model.modes import CPU_TIME, LATENCY
+from tests.expect import there
 
 
 def raced(times: Mapping[str, float], rounds: int, noise: float) -> tuple[Elimination, dict[str, int]]:
@@ -129,6 +130,30 @@ def test_idle_settings_are_not_measured_twice_and_what_fails_is_never_the_best()
     search.tell([tried(FIRST, 1.0), tried(BASIC, 0.5, why="outputs differ"), tried(NONE, 0.9)])
     assert (search.failures, search.incumbent, search.candidates()) == ({BASIC: "outputs differ"}, NONE, [NONE])
     assert BASIC not in search.finalists()
+
+
+def test_a_configuration_lies_against_the_first_where_its_race_and_that_of_its_base_put_it() -> None:
+    search = Search({"threads": ["t1"], "level": ["basic", "none"]})
+    both, unknown = (*T1, *BASIC), (*T1, *NONE)
+    search.tell([tried(FIRST, 1), tried(T1, 0.5)])
+    race = [tried(T1, 1), tried(both, 2), tried(unknown, 1)]
+    race[2]["ratios"][LATENCY]["low"] = None
+    search.tell(race)
+    ratio, ends = search.against_first(both)[LATENCY]
+    assert [ratio, *there(ends)] == pytest.approx([1.0, 0.998, 1.002], abs=1e-4)
+    assert search.against_first(unknown)[LATENCY] == (0.5, None)
+
+
+def test_what_may_take_less_cpu_time_than_what_seems_to_take_least_is_measured_too() -> None:
+    def cpu(low: float, high: float) -> Ratio:
+        return Ratio(ratio=(low + high) / 2, low=low, high=high, rounds=20)
+
+    for ends, is_measured in [((0.39, 0.97), True), ((0.8, 0.97), False)]:
+        search = Search({"a": ["1"], "b": ["1"], "c": ["1"], "d": ["1"], "spinning": ["off"], "threads": ["t1"]})
+        quick = [tried(((name, "1"),), 0.99, (0.9, 1.1), cpu(0.99, 1.01)) for name in "abcd"]
+        spinning, threads = tried((("spinning", "off"),), 1.5, None, cpu(0.5, 0.6)), tried(T1, 1.5, None, cpu(*ends))
+        search.tell([tried(FIRST, 1), *quick, spinning, threads])
+        assert (T1 in search.finalists()) is is_measured
 
 
 def test_all_races_share_the_error_rate() -> None:
