@@ -18,6 +18,7 @@ from ortbench.core.files import ModelFiles
 from tests.conftest import Ran, ortbench
 from tests.expect import refusal
 from tests.jobs.test_python_option import script
+from tests.truth import relu_model
 
 process = pytest.mark.process
 SHORT = ("--ep", "cpu", "--mode", "cpu-tensors", "--warmup", 1)
@@ -83,6 +84,18 @@ def test_every_later_process_finds_it(command: str, options: tuple[object, ...],
     ran = ran_with(tmp_path, start, "cp other.onnx new; mv new m.onnx", command, model, *options)
     assert CHANGED in (ran.out if command == "run" else ran.error_line), ran
     assert cases_of(tmp_path)[0]["samples"]["latency"]
+
+
+@process
+@pytest.mark.wide
+def test_a_regression_is_not_confirmed_with_another_model(real_library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "m.onnx", 4096)
+    relu_model(tmp_path / "other.onnx", 8192)
+    device = ("--ep", real_library, "--ep-option", "compute_us=9000", "--baseline-set", "ep-option=compute_us=3000")
+    line = ("gate", "--model", model, *device, "--mode", "device-resident", "--warmup", 1, "--duration", 2)
+    ran = ran_with(tmp_path, 3, "mv other.onnx m.onnx", *line, "--max-regression", "10%")
+    said = f"cannot tell, the regression could not be measured again: {model} {CHANGED}"
+    assert (ran.code, said in " ".join(ran.out.split())) == (4, True), ran
 
 
 def test_files_are_compared_by_their_content_only_where_the_system_says_that_they_may_differ(tmp_path: Path) -> None:

@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from ortbench.features.soak.measure import Downsampled
+from ortbench.features.soak.plan import soak_of
+from ortbench.jobs import run
+from ortbench.measure import gpus
+from ortbench.measure.process import WorkerLost
 from tests.conftest import MODELS, ortbench
 from tests.softcuda import Config
 from tests.virtual.machine import VARIABLE
@@ -124,6 +128,19 @@ def test_what_is_downsampled_keeps_the_first_and_the_last(count: int) -> None:
     assert (kept.items[0], kept.items[-1], kept.count) == (0, count - 1, count)
     assert len(kept.items) <= 9
     assert len({b - a for a, b in pairwise(kept.items[:-1])}) <= 1
+
+
+def test_cards_are_read_before_a_worker_opens_the_model_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def opened(_: object) -> None:
+        raise WorkerLost("is asked for")
+
+    monkeypatch.setattr(gpus, "read_cards", lambda: done.append("read"))
+    monkeypatch.setattr(run, "open_worker", opened)
+    with pytest.raises(WorkerLost):
+        run.measure([soak_of(str(TINY), {})], None)
+    assert done == ["read"]
 
 
 @pytest.mark.parametrize("by_process", [True, False])

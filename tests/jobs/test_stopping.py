@@ -176,6 +176,25 @@ def test_a_program_that_is_done_stays_done(tmp_path: Path) -> None:
     assert "Saved in" in done.stdout
 
 
+_ENDS = """import atexit
+from ortbench import __main__ as program
+def main():
+    atexit.register(print, "inside", end=" ")
+    raise SystemExit(3)
+atexit.register(print, "at an orderly end")
+program.main = main
+program.process()"""
+
+
+@pytest.mark.parametrize(("profiled", "called"), [({}, ""), ({"NVTX_INJECTION64_PATH": "x"}, "at an orderly end\n")])
+def test_a_process_ends_at_once_unless_a_profiler_takes_its_data_at_the_end(
+    profiled: dict[str, str], called: str
+) -> None:
+    line = [sys.executable, "-c", _ENDS]
+    done = subprocess.run(line, cwd=ROOT, env=os.environ | profiled, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, f"inside {called}", "")
+
+
 def test_a_signal_that_is_to_be_ignored_is(tmp_path: Path) -> None:
     line = run_line(tmp_path / "out", "--iterations", 5)
     ran = stopped(HUP, "block", 2, tmp_path, *line, shell='trap "" HUP; exec "$@"')
@@ -195,13 +214,13 @@ def test_a_suite_ends_between_its_cases_and_goes_on(tmp_path: Path) -> None:
     assert ortbench("suite", file, "--out", out).code == 0
 
 
-def test_a_reader_that_goes_costs_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stderr", [subprocess.PIPE, pytest.param(subprocess.STDOUT, marks=pytest.mark.wide)])
+def test_a_reader_that_goes_costs_nothing(stderr: int, tmp_path: Path) -> None:
     line = command(*run_line(tmp_path, "--mode", "cpu-tensors", "--iterations", 1, "--html", tmp_path / "p.html"))
-    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr) as process:
         assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.close()
-        errors = process.stderr.read()
+        errors = process.stderr.read() if process.stderr else b""
     assert (process.returncode, errors) == (0, b"")
     assert (tmp_path / "p.html").exists()
     assert len(list(tmp_path.glob("*/table.md"))) == 1
@@ -236,15 +255,17 @@ def test_a_terminal_that_closes(tmp_path: Path) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("wait_s", [0.1, 0.7])
-def test_a_killed_command_leaves_whole_files_and_no_process(wait_s: float, tmp_path: Path) -> None:
-    words = run_line(tmp_path / "out", "--duration", 60, "--precision", "0.0001%")
+@pytest.mark.parametrize(("wait_s", "threads"), [(0.1, "1"), (0.7, "1,2")])
+def test_a_killed_command_leaves_whole_files_and_no_process(wait_s: float, threads: str, tmp_path: Path) -> None:
+    """Of two configurations the worker of one is always paused."""
+    long = ("--duration", 60, "--precision", "0.0001%")
+    words = run_line(tmp_path / "out", *long, "--intra-op-threads", threads)
     line = [sys.executable, "-c", _KEEPS_OFTEN, *map(str, words)]
     with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while not list(tmp_path.glob("out/*/result.json")):
+        while not (files := list(tmp_path.glob("out/**/result.json"))):
             assert process.poll() is None
             time.sleep(0.01)
         time.sleep(wait_s)  # while the result is written again and again
         process.kill()
-    assert the_result(tmp_path / "out")["cases"]
+    assert json.loads(files[0].read_text())["cases"]
     assert_nothing_runs(tmp_path)
