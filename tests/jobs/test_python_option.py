@@ -59,6 +59,11 @@ def test_an_environment_needs_nothing_of_ortbenchs(bare: Environment, real_libra
     assert {case["status"] for case in swept["cases"]} == {"ok"}
     line = ("profile", TINY, "--ep", "cpu", "--attach-only", "--iterations", 3, "--python", bare.python)  # without nvtx
     assert ortbench(*line, "--out", tmp_path / "profile").code == 0
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "input_0.pb").touch()
+    ran = ortbench("run", TINY, *CPU, "--input", tmp_path / "data", "--python", bare.python, "--out", tmp_path / "none")
+    lacks = f"is read with the package onnx, which {bare.python} has not; what it reads is an .npz"
+    assert (ran.code, ran.error_line) == (2, f"{tmp_path}/data/input_0.pb {lacks}")
 
 
 @pytest.mark.wide

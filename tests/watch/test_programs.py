@@ -307,6 +307,7 @@ path, several, inputs = sys.argv[1:]
 first, second, feed = session(path), session(open(path, "rb").read()), {"x": np.arange(16, dtype=np.float32)}
 third, inputs = session(several), dict(np.load(inputs))
 for _ in range(10): one = third.run(None, inputs)[0]
+del third
 for _ in range(20): first.run(output_names=["y"], input_feed=feed); second.run(None, {"x": np.arange(32, dtype=np.float32)[::2]})
 binding, value = first.io_binding(), ort.OrtValue.ortvalue_from_numpy(feed["x"])
 for _ in range(10):
@@ -339,6 +340,7 @@ def test_programs_of_all_pythons_and_versions_are_recorded_alike(others: bool, t
             result["sessions"], key=lambda it: it["name"] == "multi_output.onnx" or -it["counts"]["calls"]
         )
         assert [it["counts"]["calls"] for it in (first, second, third)] == [50, 20, 10], python
+        assert (third["pool"], third["pool_ns"] > 0) == (1, True)  # of threads that have ended
         assert first["about"]["entries"] == {"session.intra_op.allow_spinning": "0"}
         binding = {"calls": 10, "binds": 20, "copies": 10}
         assert {key: first["binding"][key] for key in binding} == binding
