@@ -116,8 +116,10 @@ def test_what_is_no_export_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE NVTX_EVENTS (other INTEGER)")
     connection.close()
-    with pytest.raises(BenchmarkFailed, match="is not an export that this version can read"):
-        nsys.read_export(path, "2026.1", tmp_path / "report")
+    (tmp_path / "cut.sqlite").write_bytes(b"SQLite format 3" * 99)
+    for exported in (path, tmp_path / "cut.sqlite"):
+        with pytest.raises(BenchmarkFailed, match="is not an export that this version can read"):
+            nsys.read_export(exported, "2026.1", tmp_path / "report")
 
 
 # The schedule

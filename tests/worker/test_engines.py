@@ -7,6 +7,7 @@ import weakref
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import onnxruntime
 import pytest
@@ -153,5 +154,10 @@ def test_an_engine_that_could_not_be_kept_is_noted(tmp_path: Path, monkeypatch: 
     gone = tmp_path / "gone"
     assert noted(gone) == [f"the engine in {gone} was not written: No such file or directory"]
     assert noted(tmp_path) == []  # the EP built none, though it could have been kept
+    with monkeypatch.context() as disk:
+        disk.setattr(
+            "ortbench.measure.describe.write_atomically", Mock(side_effect=OSError(28, "No space left on device"))
+        )
+        assert noted(tmp_path) == [f"the engine in {tmp_path} was not written: No space left on device"]
     (tmp_path / "x.engine").write_bytes(b"engine")
     assert noted(tmp_path) == []

@@ -41,6 +41,10 @@ def test_cudas_libraries_are_taken_from_any_folder_of_the_path(tmp_path: Path, m
     assert loaded == [str(tmp_path / library), "ORT's own"]
 
 
+def test_custom_operators_of_a_bare_name_lie_here_and_are_not_searched_for() -> None:
+    assert plugins.find_custom_ops("libmine.so").path == "./libmine.so"
+
+
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package called ``onnxruntime_*`` is all there is, and whoever searches for others fails."""
