@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
+from onnx.helper import make_graph, make_node
 
+from ortbench.analysis.node_times import Timed, each_node
+from ortbench.analysis.placement import layout
+from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.plan.target import Target
-from ortbench.worker import nodes, providers
+from ortbench.worker import inspection, nodes, providers
 from tests.conftest import MODELS, ONCE, measure, ortbench
 
 TARGET = Target(ep="cpu")
@@ -156,6 +164,44 @@ def test_nodes_of_a_body_are_counted_once_and_their_time_is_not_that_of_the_loop
     assert_adds_up(nodes)
     loop = next(at for at, it in enumerate(nodes["each"]) if it["op"] in ("Loop", "Scan"))
     assert {it["op"] for it in nodes["each"] if it["inside"] == loop} == body
+
+
+def gathered(count: int) -> onnx.GraphProto:
+    """One node takes what all others give, which have a weight each."""
+    weights = [onnx.numpy_helper.from_array(np.ones(1, np.float32), f"w{at}") for at in range(count)]
+    given = [f"a{at}" for at in range(count)]
+    adds = [make_node("Add", ["x", f"w{at}"], [name], name=f"n{at}") for at, name in enumerate(given)]
+    return make_graph([*adds, make_node("Sum", given, ["y"], name="sum")], "g", [], [], weights)
+
+
+def branching(count: int) -> onnx.GraphProto:
+    """Each branch sees all tensors outside of it."""
+    nodes = []
+    for at in range(count):
+        branch = make_graph([make_node("Relu", [f"t{at}"], ["o"], name=f"in{at}")], "branch", [], [])
+        nodes.append(make_node("If", ["c"], [f"t{at + 1}"], name=f"n{at}", then_branch=branch, else_branch=branch))
+    return make_graph(nodes, "g", [], [])
+
+
+def cpu_time(graph: onnx.GraphProto) -> float:
+    """Of all that is done with the nodes of a graph, every third of which the CPU EP has."""
+    model = onnx.helper.make_model(graph)
+    start = time.process_time()
+    found, _ = inspection.flatten_nodes(model, ())
+    inspection.model_content(model)
+    layout([replace(it, ep="Other" if at % 3 else CPU_EP) for at, it in enumerate(found)])
+    timed = [Timed(it.name, it.op, "EP", at, it.inside, (1,), 4, (), ()) for at, it in enumerate(found)]
+    each_node(timed, found, found, [[0]])
+    return time.process_time() - start
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("make", [gathered, branching])
+def test_the_time_to_look_at_a_graph_grows_with_its_nodes_not_with_their_square(
+    make: Callable[[int], onnx.GraphProto],
+) -> None:
+    small, large = (min(cpu_time(make(count)) for _ in range(2)) for count in (1_000, 8_000))
+    assert large < 8**1.5 * small  # half-way, on a scale of factors
 
 
 @pytest.mark.wide

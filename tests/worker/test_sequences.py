@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
+from onnx.backend.test.loader import load_node_model_tests
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.model.modes import CPU
@@ -18,7 +19,9 @@ from ortbench.worker import first_run, input_arrays, providers, session
 from ortbench.worker.modes import make_mode
 from ortbench.worker.proofs import check_outputs, difference, find_difference
 from ortbench.worker.tensors import TensorSpec, host_array, host_value, nbytes
+from tests.benchmarks.operators import write
 from tests.conftest import cases, measure, ortbench
+from tests.expect import there
 
 INSERT = "g (seq(float[N, 2]) s, float[2] x) => (seq(float[]) o) { o = SequenceInsert(s, x) }"
 
@@ -35,6 +38,32 @@ def opened(path: Path) -> session.Model:
 
 def run(model: Path, **inputs: Any) -> first_run.Data:
     return first_run.make_data(str(model), opened(model), Inputs(**inputs))
+
+
+@pytest.mark.wide
+@pytest.mark.filterwarnings("ignore")  # of NumPy, where ONNX makes them
+def test_onnx_s_own_test_sets_run_in_mode_cpu(tmp_path: Path) -> None:
+    names = set()
+    for case in load_node_model_tests():
+        model = there(case.model)
+        types = [it.type for it in (*model.graph.input, *model.graph.output)]
+        if not any(
+            it.tensor_type.elem_type in (0, TensorProto.INT4, TensorProto.UINT4) for it in types
+        ):  # 0: no tensor
+            continue
+        model.ir_version = min(model.ir_version, 10)
+        for entry in model.opset_import:
+            entry.version = min(entry.version, 23)  # that every ONNX Runtime knows which ortbench works with
+        write(case, tmp_path / case.name)
+        data = run(tmp_path / case.name / "model.onnx", path=str(tmp_path / case.name))
+        assert data.expected, case.name
+        check_outputs(make_mode(CPU, opened(tmp_path / case.name / "model.onnx"), data), None, None)
+        names.add(case.name)
+    assert names >= {
+        "test_identity_sequence", "test_identity_opt", "test_if_opt", "test_loop16_seq_none", "test_split_to_sequence_1",
+        "test_optional_has_element_empty_optional_input", "test_optional_get_element_optional_tensor",
+        "test_dequantizelinear_int4", "test_quantizelinear_uint4",
+    }  # fmt: skip
 
 
 def test_expected_outputs_that_are_others_are_found(tmp_path: Path) -> None:
