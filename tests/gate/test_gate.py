@@ -55,7 +55,9 @@ def test_what_both_sides_fail_of_is_said_once() -> None:
         run_of(broken("cpu-tensors", reason=why), broken("device-tensors", reason="no memory"))
         for why in ("late", "early")
     )
-    assert Verdict([one, other], []).failed_cases == [
+    verdict = Verdict([one, other], [Check("a", FAILED, "")])
+    assert (verdict.code, verdict.word) == (1, "benchmark failed")  # whatever checks say
+    assert verdict.failed_cases == [
         "candidate: cpu-tensors failed: late",
         "candidate and baseline: device-tensors failed: no memory",
         "baseline: cpu-tensors failed: early",

@@ -350,6 +350,20 @@ def test_a_summary_that_cannot_be_written(path: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_summary_is_whole_or_as_it_was(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "summary.md"
+    path.write_text("before\n")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))  # as on a disk that is nearly full
+    try:
+        with pytest.raises(BadInput, match=r"File too large$"):
+            summary("# report\n" * 50, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_text() == "before\n"
+
+
 LINE = "| " + "x" * 1000 + " ≈ |\n"
 CUT = f"\n{SUMMARY_CUT}\n".encode()
 
