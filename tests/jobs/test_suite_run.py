@@ -236,6 +236,10 @@ def test_gates_with_a_baseline(tmp_path: Path) -> None:
     ran = suite(text, tmp_path)
     assert (ran.code, ran.err.count("done before")) == (4, 3)
     assert "--out old: is the baseline too" in suite(text, tmp_path, "--out", "old").error_line
+    stored = tmp_path / "old" / "tiny--cpu" / "result.json"
+    stored.write_text(stored.read_text().replace('"sha256": "', '"sha256": "0'))  # of another model
+    ran = suite(text, tmp_path, "--only", "tiny*", "--fresh")
+    assert (ran.code, outcomes(place)["tiny--cpu"]) == (5, ("not comparable", 5))
 
 
 EPS = {
