@@ -83,10 +83,12 @@ def read(export: Export, folder: Path) -> Recording:
     return nsys.read_export(export.write(folder / "report.sqlite"), "2026.1", folder / "report")
 
 
-def test_gpu_work_belongs_to_the_range_in_which_it_was_launched(tmp_path: Path) -> None:
-    export, name = Export(), "cpu-tensors/latency"
+def test_gpu_work_belongs_to_the_ranges_in_which_it_was_launched(tmp_path: Path) -> None:
+    """That of a step is of its loop, too."""
+    export, name, step = Export(), "cpu-tensors/loop", "cpu-tensors/step"
     for domain, ranged, start, end in (
         ("ortbench", "cpu-tensors", 0, 100), ("ortbench", name, 10, 40), ("ortbench", name, 50, 90), ("another", name, 0, 100),
+        ("ortbench", step, 11, 30),
     ):  # fmt: skip
         export.push_pop(domain, ranged, start, end)
     export.copy(launched=12, start=13, end=20, size=1000, kind=UP, source="Pageable", target="Device")
@@ -97,7 +99,7 @@ def test_gpu_work_belongs_to_the_range_in_which_it_was_launched(tmp_path: Path) 
     export.kernel(launched=62, start=63, end=64, process=2)  # another process
     found = read(export, tmp_path)
     inside = (Copies(UP, "Pageable", 1, 1000, 7), Copies(DOWN, "Pinned", 1, 10, 5))
-    assert found.ranges == {name: Range(name, (30, 40), inside, 1, 20)}
+    assert found.ranges == {name: Range(name, (30, 40), inside, 1, 20), step: Range(step, (19,), inside, 0, 0)}
     assert (found.gpu, found.kernels, found.kernels_ns) == ("A GPU", 3, 22)
     assert found.copies == (*inside, Copies(UP, "Pinned", 1, 7, 4))
     assert found.report == str(tmp_path / "report.nsys-rep")
