@@ -55,7 +55,8 @@ class Result(Saved):
 
     ``cases`` has a `Case` for each mode, ``case("cpu-tensors")`` that of a mode that is ok, ``case.median("latency")`` its median in
     integer nanoseconds, ``case.samples`` all samples. A load has a case for each load point, its ``point``, and cases of one client alone; a sweep
-    has ``shapes``, cases at the ``point`` of each (``at_point``), and ``best``. Durations are integer nanoseconds, sizes bytes.
+    has ``shapes``, cases at the ``point`` of each (``at_point``), and ``best`` by mode, whose
+    ``verdict`` is ``known``, ``tied``, ``open`` or ``noise``. Durations are integer nanoseconds, sizes bytes.
     """
 
     __slots__ = ("_taken",)

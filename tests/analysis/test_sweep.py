@@ -83,6 +83,7 @@ def test_a_few_rounds_tell_what_is_far_apart_and_no_more(slower: list[int], ties
     result = merged(made)
     found = fact(result, "best-shape")
     assert best(result, CPU) == ("batch=1", ties)
+    assert there(result.own["best"])["modes"][CPU]["verdict"] == verdict
     assert (found.verdict, found.values["shape"], list(values(found).get("ties", []))) == (verdict, "batch=1", ties)
 
 

@@ -21,6 +21,7 @@ from ortbench.core.safe_text import visible
 from ortbench.features.code.model import Program, ProgramLoop, ProgramTensor, ProgramWait, StepInput
 from ortbench.model import kinds, modes
 from ortbench.model.protocol import Opened, Prepared
+from ortbench.model.schema import Memory
 from ortbench.plan.next_command import ORT_OPT_LEVELS
 from ortbench.plan.plan import Plan
 
@@ -92,7 +93,7 @@ def _write_about(plan: Plan, opened: Opened, found: Program, packages: Sequence[
     without = [] if modes.mode_of(mode).of_cpu_tensors else reasons_without_shape(opened["outputs"])
     said = [
         (modes.LOOPS_DO if plan.work.whole == modes.WHOLE_LOOP else modes.MODES_DO)[mode],
-        f"Assumes {_assumption(plan, mode)}.",
+        f"Assumes {_assumption(plan, mode, opened['memory'])}.",
         *([f"Bound without a shape: {visible('; '.join(without))}."] if without else []),
         f"Needs {', '.join(needs)}; the synchronization was verified with onnxruntime {session['onnxruntime']}: verify it again "
         "with another version or device, as ortbench run does.",
@@ -108,17 +109,19 @@ _NEW_INPUTS = (
 )
 
 
-def _assumption(plan: Plan, mode: str) -> str:
+def _assumption(plan: Plan, mode: str, memory: Memory) -> str:
     """What a program relies on: new inputs in each inference, or tensors that stay where they are."""
     looped = plan.work.whole == modes.WHOLE_LOOP
     if not modes.mode_of(mode).on_device:
         return "that the host may need the state in each step" if looped else _NEW_INPUTS
     if looped:
         return f"that {kinds.kind_of(plan.work.kind).on_device_needs}; what else a step takes and gives is copied in each step"
-    return (
-        f"that {kinds.RUN.on_device_needs}; where each inference has new inputs from the host, use --mode "
-        "host-accessible or device-tensors"
+    others = (
+        "device-tensors"
+        if memory["kind"] != "host" and memory["host_accessible"] is None
+        else "host-accessible or device-tensors"
     )
+    return f"that {kinds.RUN.on_device_needs}; where each inference has new inputs from the host, use --mode {others}"
 
 
 def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> dict[str, Any]:

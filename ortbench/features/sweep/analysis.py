@@ -102,6 +102,13 @@ def is_noisy(result: Result, mode: str) -> bool:
     return any(not _noise_allows(result, first, it) for it in others)
 
 
+def how_known(result: Result, mode: str) -> str:
+    """Whether a mode's best shape by items is ``known``; there are others that are as good (``tied``); too little was measured to tell
+    (``open``); or ``noise`` leaves it open."""
+    alike, unknown = ties(result, mode)
+    return "noise" if is_noisy(result, mode) else "open" if unknown else "tied" if alike else "known"
+
+
 def _noise_allows(result: Result, best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
     """Whether noise leaves the claim that a shape takes less time for an item than another. By the medians, which the waits of few
     inferences do not move."""
@@ -272,6 +279,9 @@ def merge(
     for found in made.own["switching"]:
         _put_switching(made, found)
     made.own["best"] = best_of(made, slo)
+    for mode, best in ({} if made.own["best"] is None else made.own["best"]["modes"]).items():
+        if best is not None and best["by"] == ITEMS:
+            best["verdict"] = how_known(made, mode)
     return made
 
 

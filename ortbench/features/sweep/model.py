@@ -9,6 +9,7 @@ from ortbench.model.kinds import RUN, SPEEDUP, View, tails
 from ortbench.model.metrics import LATENCY
 from ortbench.model.protocol import Stage
 from ortbench.model.result import Point
+from ortbench.model.schema import NotRequired
 
 if TYPE_CHECKING:
     from ortbench.model.result import Result
@@ -66,13 +67,15 @@ class Switching(TypedDict):
 class BestShape(TypedDict):
     """The name of the best shape of a mode: the one with most items a second (``by`` is ``items_per_s``) of those that keep the
     SLO, or, where all have as many items, the largest that keeps it (``bytes_in``). ``ties``: names of those that cannot be told
-    from it."""
+    from it. ``verdict``, of items, absent from older files: whether it is the best for certain (``known``), others are as good (``tied``), or
+    that cannot be told (``open``), on a busy machine (``noise``)."""
 
     shape: str
     by: str
     items_per_s: float | None
     ci95: list[float] | None
     ties: list[str]
+    verdict: NotRequired[str]
 
 
 class Best(TypedDict):

@@ -1,6 +1,6 @@
 """`git bisect run ortbench gate --for-bisect` over commits of a model, one of which makes it 10 % slower: how often that one is found.
 
-python -m tests.benchmarks.bisect [TRIALS] [COMMITS]
+python -m tests.benchmarks.bad_commit [TRIALS] [COMMITS]
 """
 
 from __future__ import annotations
