@@ -41,7 +41,9 @@ def source(mode: str = RESIDENT, pipeline: Any = None, **changed: Any) -> str:
     plan = Plan(MODEL, made.target, made.inputs, (mode,), Loop(duration_s=2.0))
     found = cast(Program, {**FOUND, **changed})
     inputs = [{"name": it["name"], "range": [0.0, 1.0]} for it in found["inputs"]]
-    opened = cast(Opened, {"inputs": inputs, "outputs": [{**it, "unshaped": "values"} for it in found["outputs"]]})
+    outputs = [{**it, "unshaped": "values"} for it in found["outputs"]]
+    memory = {"kind": "ep-device", "default": "A", "host_accessible": None}
+    opened = cast(Opened, {"inputs": inputs, "outputs": outputs, "memory": memory})
     prepared = cast(Prepared, {"inferences_per_sample": None, "pipeline": pipeline})
     command = ["ortbench", "code", 'm"""\\.onnx\n', "--mode", mode]
     text = program.write_program(plan, opened, prepared, found, command).source
@@ -166,3 +168,8 @@ def test_values_as_source() -> None:
     assert program.random_array("int64", "(2,)", (0, 9)) == "rng.integers(0, 9, (2,), dtype=np.int64, endpoint=True)"
     assert program.random_array("float16", "()", None).startswith("np.asarray(rng.random((), dtype=np.float32))")
     assert "\n    " in program.list_literal(["a" * 60, "b" * 60])
+
+
+def test_a_program_names_no_mode_that_the_ep_has_no_memory_for() -> None:
+    said = " ".join(source(RESIDENT).replace("#", "").split())
+    assert "use --mode device-tensors" in said
