@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -104,6 +105,8 @@ def write_files(publication: Publication | None, wanted: OutputOptions, after_sc
 def _write_as(flag: str, publication: Publication, path: str) -> bool:
     """Write a file that an option names; whether it was written."""
     _error_files.pop(flag, None)
+    if publication.seconds is None:
+        publication = publication._replace(seconds=time.monotonic() - _began)
     content = features.function_of(features.writers()[flag].module, f"{flag}_file")(publication, path)
     return write(path, content, f"--{flag}")
 
@@ -189,10 +192,13 @@ def write_json(data: Any, json_out: str | None) -> bool:
 _error_files: dict[
     str, str
 ] = {}  # by option, where a command that ends with an error is to say so; none that is written
+_began = time.monotonic()  # when the command did
 
 
 def await_error_files(paths: Mapping[str, str]) -> None:
     """A command begins, and where it is to write errors, by option."""
+    global _began
+    _began = time.monotonic()
     _error_files.clear()
     _error_files.update(paths)
 

@@ -276,6 +276,7 @@ class Publication(NamedTuple):
     before: Sequence[Sequence[Block]] = ()  # what a page has before the results
     why: str = ""  # what makes the difference that failed a gate
     timelines: Sequence[tuple[str, Result, Timeline]] = ()  # of configurations, or shapes, by name
+    seconds: float | None = None  # that its parts took; by default the time of the command
 
     @property
     def results(self) -> list[Result]:

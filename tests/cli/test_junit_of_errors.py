@@ -29,6 +29,7 @@ def test_the_line_is_an_error(command: str, arguments: list[str], code: int, tmp
     assert ran.code == code
     root = ET.parse(tmp_path / "it.xml").getroot()
     assert (root.get("tests"), root.get("errors"), root.get("failures")) == ("1", "1", "0")
+    assert float(root.get("time", "0")) > 0
     (case,) = root.iter("testcase")
     assert (case.get("classname"), case.get("name")) == (f"ortbench {command}.before measuring", command)
     assert case.findtext("error") == ran.error_line

@@ -110,6 +110,7 @@ def test_one_bad_case_never_stops_the_rest_and_every_case_is_told(mixed: tuple[P
     assert f"suite mixed, 6 cases: {counts}" in ran.out
     junit = (folder / "junit.xml").read_text()
     assert (junit.count("<failure "), junit.count("<error ")) == (1, 1)
+    assert f'time="{sum(it["seconds"] for it in found.values()):.6f}"' in junit
     data = json.loads((folder / "suite.json").read_text())
     assert (data["suite"], data["exit_code"]) == ("mixed", 1)
     assert {case["id"]: (case["outcome"], case["exit_code"]) for case in data["cases"]} == MIXED_OUTCOMES

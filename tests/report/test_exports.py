@@ -18,6 +18,7 @@ from ortbench.features.junit.report import (
     ERROR,
     SKIPPED,
     Outcome,
+    junit_file,
     junit_xml,
     outcomes_of,
     outcomes_of_checks,
@@ -27,7 +28,7 @@ from ortbench.features.services import report as services
 from ortbench.features.services.report import SUMMARY_CUT, SUMMARY_LIMIT, action_json, bmf, step_summary
 from ortbench.model.result import UNSUPPORTED, Case, Result
 from ortbench.report.records import Part, Publication
-from tests.results import MS, US, broken, measured, published, result_of, steady
+from tests.results import MS, US, broken, measured, noise_of, published, result_of, steady
 
 
 def on_host(*cases: Case, **changed: Any) -> Result:
@@ -67,6 +68,21 @@ def test_outcomes_of_a_gate_tell_of_a_baseline_that_failed() -> None:
     names = [("cpu-tensors", PASSED), ("b", UNCLEAR), ("a", FAILED), ("baseline device-tensors", ERROR)]
     assert [(it.name, it.verdict) for it in found] == names
     assert len(outcomes_of(Publication("gate", [Part(candidate, checks=checks)]))) == 3
+
+
+def test_a_busy_machine_and_warnings_are_in_the_suite_and_in_checks_that_did_not_pass() -> None:
+    candidate, baseline = (on_host(measured("cpu-tensors", latency=steady([MS]))) for _ in range(2))
+    baseline.noise = noise_of(2, 1.0)
+    candidate.warn("outputs-differ", "its outputs differ")
+    checks = [Check("a", FAILED, "one"), Check("b", UNCLEAR, "two"), Check("c", PASSED, "three")]
+    for group, prefix in (("", ""), ("case", "case: ")):
+        parts = [Part(baseline, "baseline", group=group), Part(candidate, "candidate", group=group, checks=checks)]
+        suite = parsed(junit_file(Publication("gate", parts, seconds=20.0), ""))
+        notes = ["Busy machine: other processes used 50% of 2 cores.", "candidate: warning: its outputs differ"]
+        assert suite.findtext("system-out", "").splitlines() == [f"{prefix}{it}" for it in notes]
+        texts = [case[0].text for case in suite.iter("testcase")]
+        assert texts[2:] == ["\n".join(["one", *notes]), "\n".join(["two", *notes]), "three"]
+        assert suite.get("time") == "20.000000"
 
 
 @pytest.mark.parametrize(
@@ -158,12 +174,12 @@ def parsed(document: str) -> ET.Element:
 )
 def test_every_verdict_has_its_element(verdict: str, tag: str, kind: str | None) -> None:
     """GitLab takes the first of failure, error and skipped that is there, and shows its content."""
-    suite = parsed(junit_xml("ortbench gate", [outcome(verdict, "1.2", seconds=0.25), outcome(name="other")]))
+    suite = parsed(junit_xml("ortbench gate", [outcome(verdict, "1.2", seconds=0.25), outcome(name="other")], [], 20.5))
     group = "ortbench gate.m_onnx on SomeExecutionProvider"
     assert suite[0].attrib == {"classname": group, "name": "device-tensors", "time": "0.250000"}
     message = {"type": kind, "message": "1.2"} if kind else {}
     assert [(child.tag, child.attrib, child.text) for child in suite[0]] == [(tag, message, "1.2")]
-    assert (suite.get("name"), suite.get("tests"), suite.get("time")) == ("ortbench gate", "2", "0.250000")
+    assert (suite.get("name"), suite.get("tests"), suite.get("time")) == ("ortbench gate", "2", "20.500000")
     assert len(parsed(junit_xml("ortbench run", []))) == 0
 
 

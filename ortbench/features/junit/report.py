@@ -12,7 +12,7 @@ What those who read it do with it decides much here:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -28,6 +28,9 @@ from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import TIME, known_or_plain
 from ortbench.model.metrics import figure as figure_of
 from ortbench.model.result import OK, UNSUPPORTED, Case, Result
+from ortbench.report.comparison import placed_and_warned
+from ortbench.report.model import Findings
+from ortbench.report.parts import doubt_part, noise_part
 from ortbench.report.records import Part, Publication, number_repeated, plain_line, samples_text
 
 ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.features.gate.gates`
@@ -121,37 +124,63 @@ def _seconds(result: Result, check: Check) -> float:
 
 
 def junit_file(publication: Publication, _: str) -> str:
-    return junit_xml(publication.title, outcomes_of(publication))
+    return junit_xml(publication.title, outcomes_of(publication), _notes(publication), publication.seconds)
 
 
 def outcomes_of(publication: Publication) -> list[Outcome]:
     """Those of all parts, baselines at the end."""
     parts = sorted(publication.parts, key=lambda part: part.is_baseline)
-    return [outcome for part in parts for outcome in _outcomes_of_part(part, publication.why)]
+    notes = {group: _notes_of(of) for group, of in _by_group(publication)}
+    return [outcome for part in parts for outcome in _outcomes_of_part(part, publication.why, notes[part.group])]
 
 
-def _outcomes_of_part(part: Part, why: str) -> list[Outcome]:
-    """The modes of a result and the checks of its gate, those that failed with `why`; of a baseline what failed; and why there is none."""
+def _notes(publication: Publication) -> list[str]:
+    """What was wrong with the machine, and what results warn of; those of a suite's cases with their names."""
+    return [f"{group}: {note}" if group else note for group, of in _by_group(publication) for note in _notes_of(of)]
+
+
+def _by_group(publication: Publication) -> Iterator[tuple[str, list[Part]]]:
+    for group in dict.fromkeys(part.group for part in publication.parts):
+        yield group, [part for part in publication.parts if part.group == group]
+
+
+def _notes_of(parts: Sequence[Part]) -> list[str]:
+    """What was wrong with the machine, and what results that were measured together warn of."""
+    results = [part.result for part in parts if part.result is not None]
+    names = [part.name for part in parts if part.result is not None]
+    if not results:
+        return []
+    blocks = [block for it in (noise_part(results), doubt_part(results, names)) for part in it for block in part]
+    doubts = [it.text for block in blocks if isinstance(block, Findings) for it in block.findings]
+    return [*doubts, *(it.text for it in placed_and_warned(results, names) if it.tone)]
+
+
+def _outcomes_of_part(part: Part, why: str, notes: Sequence[str]) -> list[Outcome]:
+    """The modes of a result and the checks of its gate, those that failed with `why`, those that did not pass with `notes`; of a baseline
+    what failed; and why there is none."""
     outcomes = [] if part.result is None else outcomes_of_run(part.result, part.label)
     if part.is_baseline:
         return [replace(it, name=f"baseline {it.name}") for it in outcomes if it.verdict == ERROR]
     for check in [] if part.result is None else outcomes_of_checks(part.result, part.checks):
-        is_explained = why and check.verdict == FAILED
-        outcomes.append(replace(check, text=f"{check.text}\n{why}") if is_explained else check)
+        more = [why] * (bool(why) and check.verdict == FAILED) + [*notes] * (check.verdict != PASSED)
+        outcomes.append(replace(check, text="\n".join([check.text, *more])))
     if (failure := part.failure) is not None:
         verdict = SKIPPED if failure.is_skipped else ERROR
         outcomes.append(Outcome(part.group, failure.name, verdict, failure.reason, failure.seconds))
     return [replace(it, group=part.group) for it in outcomes] if part.group else outcomes
 
 
-def junit_xml(name: str, outcomes: Sequence[Outcome]) -> str:
+def junit_xml(
+    name: str, outcomes: Sequence[Outcome], notes: Sequence[str] = (), whole_seconds: float | None = None
+) -> str:
     """Outcomes as a JUnit XML document with one suite, in their order.
 
     `FAILED` becomes ``<failure>``, `ERROR` and `UNCLEAR` become ``<error>`` (a verdict that is missing must not look
     green), `SKIPPED` ``<skipped>``; what passed says its text in ``<system-out>``. ``classname`` is the suite's name, a
     dot and the group, with every other dot replaced, so that the dots of file names make no packages. Names that have
     occurred before get a number. Texts are `ortbench.core.safe_text.visible_lines`, which leaves
-    out all that XML cannot hold. Times are s, to the microsecond.
+    out all that XML cannot hold. Times are s, to the microsecond: of the whole the `whole_seconds` that it took, if they are known.
+    The suite's own ``<system-out>`` has the `notes`.
     """
     classes = [".".join(plain_line(part).replace(".", "_") for part in (name, outcome.group)) for outcome in outcomes]
     names = number_repeated(
@@ -160,7 +189,7 @@ def junit_xml(name: str, outcomes: Sequence[Outcome]) -> str:
     tags = [_TAGS.get(outcome.verdict) for outcome in outcomes]
     failures, errors, skipped = ({count: str(tags.count(tag))} for tag, count in _COUNTED.items())
     first = {"name": plain_line(name), "tests": str(len(outcomes))}
-    time = _seconds_text(sum(it.seconds for it in outcomes))
+    time = {} if whole_seconds is None else _seconds_text(whole_seconds)
     report = Element("testsuites", first | failures | errors | time)
     suite = SubElement(report, "testsuite", first | errors | failures | skipped | time)
     for group, label, outcome, tag in zip(classes, names, outcomes, tags, strict=True):
@@ -168,6 +197,8 @@ def junit_xml(name: str, outcomes: Sequence[Outcome]) -> str:
         text = visible_lines(outcome.text).strip() or outcome.verdict
         about = {} if tag is None else {"message": one_line(text), "type": outcome.verdict}
         SubElement(case, tag or "system-out", about).text = text
+    if notes:  # last, as JUnit's own schema has it
+        SubElement(suite, "system-out").text = "\n".join(map(visible_lines, notes))
     indent(report)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(report, encoding="unicode")}\n'
 

@@ -241,7 +241,12 @@ def _conclude(name: str, records: Sequence[Record], folder: Path, wanted: Output
         wanted,
         [build(name, records, str(folder))],
         lambda: json_text(data),
-        publication=lambda: Publication(name, [_part(it, folder) for it in records], verdicts_report(name, records)),
+        publication=lambda: Publication(
+            name,
+            [_part(it, folder) for it in records],
+            verdicts_report(name, records),
+            seconds=sum(it.seconds for it in records),  # of a suite that went on, or was merged, too
+        ),
     )
     return code
 
