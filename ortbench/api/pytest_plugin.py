@@ -70,7 +70,7 @@ def measure_alone(call: Callable[[], Given]) -> Given:
         try:
             return call()
         except OrtbenchError as error:
-            pytest.fail(f"ortbench: {error}", pytrace=False)
+            raise pytest.fail.Exception(f"ortbench: {error}", pytrace=False) from None
 
 
 @contextmanager

@@ -47,6 +47,18 @@ def ortbench_gate(request: pytest.FixtureRequest) -> Callable[..., Verdict]:
             return verdict
         if verdict.word == "cannot tell" and request.config.getini(_UNCLEAR) == "skip":
             pytest.skip(f"ortbench gate: {verdict.sentence}")
-        pytest.fail(verdict.markdown(), pytrace=False)
+        pytest.fail(f"{_first_line(verdict)}\n\n{verdict.markdown()}", pytrace=False)
 
     return hold
+
+
+def _first_line(verdict: Verdict) -> str:
+    """What pytest's summary shows: the first case or check that failed, or else that cannot be told."""
+    check = min(verdict.checks, key=lambda it: ("failed", "cannot tell", "passed").index(it.verdict), default=None)
+    if verdict.failed_cases or check is None:
+        what = "; ".join(verdict.failed_cases[:1])
+    elif check.ratio is None or check.limit is None:
+        what = check.text
+    else:
+        what = f"{check.name}: ratio {check.ratio:.3f}, limit {check.limit:g}"
+    return f"ortbench gate {verdict.word}: {what}"
