@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # a worker loads this, and none of what else is known of a re
 
 # Half of a bfloat16's last bit is 0.4 %, and errors add up on the way through a model; what is further off is wrong.
 _REDUCED = 0.05
+# Of the output's largest value: no tolerance that accepts more says anything. Two models of one function seldom have such a cosine.
+_UNRELATED, _UNRELATED_COSINE = 0.5, 0.9
 _SMALL = 0.02  # a relative tolerance that still says something of each value
 # What computes in another precision, and the option that has it compute in float32.
 # https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#use_tf32
@@ -34,9 +36,16 @@ _WAYS = {
 
 
 def how_far(relative: float, rtol: float, atol: float) -> str:
-    """A difference, relative to the output's largest value, with the tolerance that alone would accept what differs."""
-    way = accepting(relative, rtol, atol)
-    return f"the largest difference is {_percent(relative)} of the output's largest value; {acceptable(way)}"
+    """A difference, relative to the output's largest value, with the tolerance that alone would accept what differs, if any sensible one
+    does."""
+    way = "" if relative > _UNRELATED else f"; {acceptable(accepting(relative, rtol, atol))}"
+    return f"{_percent(relative)} of the output's largest value{way}"
+
+
+def are_unrelated(held: OutputComparison) -> bool:
+    """Whether outputs differ so much that their models compute different functions."""
+    is_far = held["relative"] is not None and held["relative"] > _UNRELATED
+    return is_far and worst(held["distances"]).get("cosine", 1.0) < _UNRELATED_COSINE
 
 
 def acceptable(way: str) -> str:

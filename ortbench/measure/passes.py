@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import starmap
 from typing import Any, NamedTuple
 
-from ortbench.analysis.outputs import add_comparison, comparison_record, likely_cause, trust
+from ortbench.analysis.outputs import add_comparison, are_unrelated, comparison_record, likely_cause, trust
 from ortbench.core import features
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.files import temporary_folder
@@ -145,10 +145,11 @@ def _compare_with(base: Configuration, others: Sequence[Configuration], awake: W
             add_comparison(result, check)
             if held["differs"] is None or check["doubt"] is not None:
                 continue
-            message = f"the outputs of {other.name} are not those of {base.name}: {held['differs']}"
             if not same_model:
-                result.warn("outputs-differ", message)
+                more = "; the two models compute different functions" if are_unrelated(held) else ""
+                result.warn("outputs-differ", f"the outputs are not those of {base.name}: {held['differs']}{more}")
                 continue
+            message = f"the outputs of {other.name} are not those of {base.name}: {held['differs']}"
             message += likely_cause(eps, held["relative"])
             if must_equal:
                 raise BenchmarkFailed(message)

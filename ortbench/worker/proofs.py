@@ -64,20 +64,29 @@ def difference(
         return f"output {name} has shape {list(got.shape)} instead of {list(reference.shape)}{as_in}"
     if got.dtype != reference.dtype:
         return f"output {name} is {got.dtype} instead of {reference.dtype}{as_in}"
-    is_exact = got.dtype.kind in "Oiub" or got.dtype.name in _SMALL_INTEGERS
-    if is_exact:
-        wrong = _find_unequal(got, reference)
-    else:
-        limits = TOLERANCES.get(got.dtype.name, FLOAT8)
-        wrong = _find_distant(got, reference, limits[0] if rtol is None else rtol, limits[1] if atol is None else atol)
+    wrong = _find_wrong(got, reference, rtol, atol)
     if wrong is None:
         return None
     count, at = wrong
     index = "[" + ", ".join(str(int(index)) for index in at) + "]"
     from_source = "" if source is None else f" from {source}"
     pair = got[at], reference[at]
-    got_text, wanted_text = map(str, pair) if is_exact else _format_different(*pair)
+    got_text, wanted_text = map(str, pair) if _is_exact(got) else _format_different(*pair)
     return f"{count} of {got.size} values of output {name} differ{from_source}, first at {index}: {got_text} instead of {wanted_text}"
+
+
+def _is_exact(array: Array) -> bool:
+    return array.dtype.kind in "Oiub" or array.dtype.name in _SMALL_INTEGERS
+
+
+def _find_wrong(
+    got: Array, reference: Array, rtol: float | None, atol: float | None
+) -> tuple[int, tuple[Any, ...]] | None:
+    """How many values differ, to `rtol` and `atol` or else the dtype's own, and where the first one does; None where none do."""
+    if _is_exact(got):
+        return _find_unequal(got, reference)
+    limits = TOLERANCES.get(got.dtype.name, FLOAT8)
+    return _find_distant(got, reference, limits[0] if rtol is None else rtol, limits[1] if atol is None else atol)
 
 
 def _count_tensors(value: Value) -> str:
@@ -132,9 +141,9 @@ def distance(got: Value, reference: Value, rtol: float | None = None, atol: floa
     if got.shape != reference.shape or got.dtype != reference.dtype or got.dtype.kind in "Oiub" or not got.size:
         return None
     a, b = got.astype(np.float64).reshape(-1), reference.astype(np.float64).reshape(-1)
-    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
-        return None
     finite = np.isfinite(b)
+    if not np.array_equal(np.isfinite(a), finite) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return None
     off, size = np.abs(a[finite] - b[finite]), np.abs(b[finite])
     if not off.size or not size.max():
         return None
@@ -149,8 +158,9 @@ def distance(got: Value, reference: Value, rtol: float | None = None, atol: floa
 def compare_outputs(
     outputs: Iterable[tuple[str, Value, Value]], rtol: float | None, atol: float | None
 ) -> protocol.OutputComparison:
-    """What differs, of outputs by name, between what there is and what it is compared with, beyond the tolerances in words, and by how
-    much all of them do."""
+    """What differs most, of outputs by name, between what there is and what it is compared with, beyond the tolerances in words, and by
+    how much all of them do."""
+    most = -1.0
     comparison: protocol.OutputComparison = {"differs": None, "relative": 0.0, "accepts": None, "distances": []}
     for name, got, reference in outputs:
         comparison["distances"].append(error_metrics(name, got, reference))
@@ -158,12 +168,22 @@ def compare_outputs(
         if wrong is None:
             continue
         gap = distance(got, reference, rtol, atol)
-        if comparison["differs"] is None:
-            comparison["differs"] = wrong if gap is None else f"{wrong}; {how_far(*gap)}"
+        share = math.inf if gap is None else gap.relative
+        if share > most:
+            most = share
+            comparison["differs"] = wrong if gap is None else _differ_by(name, got, reference, rtol, atol, gap)
             comparison["accepts"] = None if gap is None else accepting(*gap)
         relative = comparison["relative"]
         comparison["relative"] = None if gap is None or relative is None else max(relative, gap.relative)
     return comparison
+
+
+def _differ_by(name: str, got: Value, reference: Value, rtol: float | None, atol: float | None, gap: Distance) -> str:
+    """How many values differ, and by how much."""
+    assert isinstance(got, np.ndarray)
+    assert isinstance(reference, np.ndarray)
+    count, _ = _find_wrong(got, reference, rtol, atol) or (0, ())
+    return f"{count} of {got.size} values of output {name} differ by up to {how_far(*gap)}"
 
 
 def error_metrics(name: str, got: Value, reference: Value) -> schema.OutputDistance:

@@ -12,6 +12,7 @@ from ortbench.analysis.comparison import rows
 from ortbench.analysis.outputs import (
     EXPECTED,
     add_comparison,
+    are_unrelated,
     comparison_record,
     how_far,
     likely_cause,
@@ -114,10 +115,19 @@ def test_the_worst_of_all_outputs() -> None:
 
 
 def test_how_far() -> None:
-    said = "the largest difference is 0.882 % of the output's largest value; if that is acceptable, pass --rtol 0.016"
+    said = "0.882 % of the output's largest value; if that is acceptable, pass --rtol 0.016"
     assert how_far(0.00882, 0.01501, 0.02) == said
-    said = "the largest difference is 0.0588 % of the output's largest value; if that is acceptable, pass --atol 0.0049"
+    said = "0.0588 % of the output's largest value; if that is acceptable, pass --atol 0.0049"
     assert how_far(0.000588, 0.21, 0.00481) == said
+    assert how_far(1.32, 1.5, 1.1) == "132 % of the output's largest value"  # no tolerance for that
+
+
+@pytest.mark.parametrize(
+    ("relative", "cosine", "unrelated"),
+    [(1.32, -0.1, True), (0.6, 0.99, False), (0.4, 0.5, False), (None, 0.0, False), (1.0, None, False)],
+)
+def test_models_of_different_functions(relative: float | None, cosine: float | None, unrelated: bool) -> None:
+    assert are_unrelated({**held(cosine=cosine), "relative": relative}) == unrelated
 
 
 def test_the_tolerance_that_is_named_accepts_what_differs() -> None:
@@ -126,7 +136,7 @@ def test_the_tolerance_that_is_named_accepts_what_differs() -> None:
         wanted = random.standard_normal(1000).astype(np.float32)
         got = (wanted * (1 + 0.02 * random.standard_normal(1000))).astype(np.float32)
         found = there(proofs.distance(got, wanted))
-        named = float(how_far(1.0, found.rtol, found.atol).partition("--rtol ")[2].partition(" ")[0])
+        named = float(how_far(0.5, found.rtol, found.atol).partition("--rtol ")[2].partition(" ")[0])
         accepted = [proofs.difference("y", got, wanted, rtol=it) is None for it in (named, named * 0.5)]
         assert accepted == [True, False]
 
@@ -136,6 +146,7 @@ def test_what_has_no_distance() -> None:
     for other in (np.ones(4, np.float32), np.array([np.nan, 1, 1], np.float32), np.zeros(3, np.float32)):
         assert proofs.distance(one, other) is None
     assert proofs.distance(np.array([np.nan, 1, 1], np.float32), one) is None
+    assert proofs.distance(np.array([np.inf, 1], np.float32), np.array([-np.inf, 1], np.float32)) is None
     assert proofs.distance(one.astype(np.int32), one.astype(np.int32)) is None
     assert proofs.TOLERANCES["float32"] == (1e-3, 1e-5)  # beside which rtol is counted
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,13 @@ def test_a_gate_says_how_far_the_outputs_of_another_model_moved(tmp_path: Path) 
     assert moved["top1"] == (y.argmax(axis=1) == r.argmax(axis=1)).mean()
     assert f"✗ outputs.sqnr: {moved['sqnr']:.1f} dB, must be at least {sqnr + 1:.1f} dB" in ran.out
     assert "✓ outputs.top1: " in ran.out
+    said = "! candidate: warning: the outputs are not those of baseline: 1.. of 160 values of output logits differ by up to "
+    said += "{} % of the output's largest value; {} "
+    tolerance = said.format("[0-9.]+", "if that is acceptable, pass --.tol [0-9.]+")
+    assert re.search(tolerance, " ".join(ran.out.split()))
+    negated = classifier(tmp_path / "negated.onnx", w=-WEIGHTS)
+    ran = gate(negated, float32, *given[:2], out=tmp_path / "negated")
+    assert re.search(said.format("200", "the two models compute different functions"), " ".join(ran.out.split()))
     ran = gate(float32, float32, "--limit", "outputs.sqnr=90", out=tmp_path / "same")
     assert ran.code == 0, ran.err
     assert "outputs.sqnr: no output moved, must be at least 90.0 dB" in ran.out

@@ -255,11 +255,15 @@ def test_all_outputs_count() -> None:
     base = vector(1, 2)
     found = compare_outputs([("a", base, base), ("b", near, base), ("c", base, base)], None, None)
     assert found["differs"] is not None
-    assert found["differs"].startswith("1 of 2 values of output b differ")
+    assert found["differs"].startswith(
+        "1 of 2 values of output b differ by up to 1.00 % of the output's largest value; if"
+    )
     assert found["relative"] == pytest.approx(0.01, rel=1e-3)
     assert (found["accepts"] or "").startswith("--rtol 0.0")
     assert [it["name"] for it in found["distances"]] == ["a", "b", "c"]
-    assert compare_outputs([("b", near, base), ("c", far, base)], None, None)["relative"] == pytest.approx(1.0)
+    both = compare_outputs([("b", near, base), ("c", far, base)], None, None)
+    assert both["relative"] == pytest.approx(1.0)
+    assert both["differs"] == "1 of 2 values of output c differ by up to 100 % of the output's largest value"
     whole = [("b", near, base), ("n", vector(1, dtype=np.int64), vector(2, dtype=np.int64))]
     assert compare_outputs(whole, None, None)["relative"] is None  # of integers nobody can tell
     assert compare_outputs([("b", near, base)], 0.02, None) == {
