@@ -17,6 +17,7 @@ from ortbench.report.model import (
     KEY,
     UNCLEAR,
     Block,
+    Cell,
     ComparedResults,
     Conclusion,
     Findings,
@@ -82,15 +83,23 @@ def fit_table(table: Table, most: int, first: Sequence[tuple[str, ...]] = ()) ->
         names = [{row[at].partition(" (")[0] for at in keys} for row in table.rows]
         ranks = [next((at for at, it in enumerate(first) if row.issuperset(it)), len(first)) for row in names]
         rows = sorted(sorted(alike(table), key=lambda row: ranks[row])[:most])
-    left = len(table.rows) - len(rows)
     cut = replace(
         _without_metric(table, rows),
         bars=[table.bars[row] for row in rows] if table.bars else (),
         groups=_groups(table, rows),
-        rest=f"{left} more row{'s' if left > 1 else ''}: -v" if left else table.rest,
+        rest=_rest([row for number, row in enumerate(table.rows) if number not in rows]) or table.rest,
     )
     figures = [at for at, it in enumerate(cut.columns) if it.group != KEY]
     return narrow_table(cut, sorted(figures, key=lambda at: _tail(cut.columns[at].name)))
+
+
+def _rest(left: Sequence[Sequence[str]]) -> str:
+    """How many rows are left out; those of checks, which begin with a verdict, are named."""
+    if not left:
+        return ""
+    if isinstance(left[0][0], Cell):
+        return _cut_text(f"{len(left)} more, see -v: {', '.join(row[0] for row in left)}", WIDTH, _OF_A_LIST)
+    return f"{units.count(len(left), 'more row')}: -v"
 
 
 def _groups(table: Table, rows: Sequence[int]) -> tuple[tuple[int, str], ...]:
@@ -145,8 +154,9 @@ _PROMPT = 1  # a line
 _LEAST_ROWS, _FEW_ROWS, _ROWS = 3, 9, 6
 _URGENT = 3  # notes of what failed or is unclear; others are counted
 _SIGN, _NEXT, _PERIOD = 2, 8, 1  # characters before a text and a command, and behind a finding
-_OF_A_HEAD, _OF_A_NOTE, _OF_A_FINDING = 3, 3, 4  # lines of a text at most
+_OF_A_HEAD, _OF_A_NOTE, _OF_A_FINDING, _OF_A_LIST = 3, 3, 4, 2  # lines of a text at most
 _FEW = 4  # results side by side of which each has a line on what it is of
+_VERDICTS = {BAD: "failed", UNCLEAR: "unclear", GOOD: "passed"}  # of checks
 _ORDER = {BAD: 0, UNCLEAR: 1, GOOD: 3}  # of notes; those without a tone stand between
 
 
@@ -230,8 +240,10 @@ def _arrange(title: str, content: Content, chosen: _Chosen) -> Report:
         for some in (content.doubts, chosen.findings)
     )
     first = [*(it.row for it in chosen.findings if it.row), *((mode,) for mode in content.modes)]
-    left = len([it for it in content.notes if it.tone in (BAD, UNCLEAR) and it not in chosen.notes])
-    more = [Note(f"{units.count(left, 'more note')}: -v", "!", UNCLEAR)] if left else []
+    left = [it for it in content.notes if it not in chosen.notes]
+    count = len([it for it in left if it.tone in (BAD, UNCLEAR) and not it.name])
+    more = [Note(f"{units.count(count, 'more note')}: -v", "!", UNCLEAR)] if count else []
+    more += _name_checks(left)
     said: list[Block] = [Findings(findings)] if findings else []
     if notes := [*chosen.notes, *more]:
         said.append(Notes(notes))
@@ -243,6 +255,16 @@ def _arrange(title: str, content: Content, chosen: _Chosen) -> Report:
         content.last,
     ]
     return Report(title, [part for part in parts if part])
+
+
+def _name_checks(notes: Sequence[Note]) -> list[Note]:
+    """The checks whose texts have no room: those of each verdict counted, and named."""
+    found = []
+    for tone, verdict in _VERDICTS.items():
+        if checks := [it for it in notes if it.name and it.tone == tone]:
+            text = f"{len(checks)} {verdict}, see -v: {', '.join(it.name for it in checks)}"
+            found.append(Note(_cut_text(text, WIDTH - _SIGN, _OF_A_LIST), checks[0].sign, tone))
+    return found
 
 
 # What is too long
@@ -347,7 +369,11 @@ def _count_commands(commands: Sequence[str]) -> int:
 
 def _lines_of_table(table: Table) -> int:
     has_unit = bool(table.unit) and any(it.kind is Kind.TIME for it in table.columns)
-    return len(table.rows) + 1 + has_unit + len(table.groups) + bool(table.rest) if table.rows else 0
+    return (
+        len(table.rows) + 1 + has_unit + len(table.groups) + _count([table.rest] if table.rest else [])
+        if table.rows
+        else 0
+    )
 
 
 def _lines_of_results(block: ComparedResults) -> int:

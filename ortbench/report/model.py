@@ -187,6 +187,7 @@ class Note(NamedTuple):
     sign: str = "•"
     tone: str = ""
     command: str = ""
+    name: str = ""  # of a check, which a screen names where it has no room for the text
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,20 @@ def test_what_failed_comes_first() -> None:
     assert lines[-1].startswith("gate: ")
 
 
+@pytest.mark.parametrize("verdict", [sentences.PASSED, sentences.UNCLEAR, sentences.FAILED])
+@pytest.mark.parametrize("metric", [None, "latency.median"], ids=["notes", "rows"])
+def test_no_check_of_a_gate_is_dropped(verdict: str, metric: str | None) -> None:
+    result = results.published()
+    mode = None if metric is None else result.cases[0].mode
+    found = [
+        Check(f"check-{it}", verdict, f"check-{it}: " + 30 * "word ", 1.0, limit=1.05, metric=metric, mode=mode)
+        for it in range(9)
+    ]
+    full(result)
+    text = "\n".join(lines_of(gate_screen(Verdict([result] * 2, found))))
+    assert [it.name for it in found if it.name not in text] == []
+
+
 # Commands whose screens are of no result, or of many
 
 FEW = ("--iterations", 9, "--warmup", 1)

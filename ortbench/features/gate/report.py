@@ -149,7 +149,7 @@ def gate_screen(verdict: Verdict) -> Report:
     found = {(it.key.mode, it.key.point, it.key.figure): it for it in rows(results)} if len(results) > 1 else {}
     compared = [it for it in verdict.checks if _row_of(it, found) and it.ratio is not None and it.limit is not None]
     compared.sort(key=lambda it: _ROWS.index(it.verdict))
-    rest = [Note(it.text, *_SIGNS[it.verdict]) for it in verdict.checks if it not in compared]
+    rest = [Note(it.text, *_SIGNS[it.verdict], name=it.name) for it in verdict.checks if it not in compared]
     table = Table(_COLUMNS, tuple(_row(it, found) for it in compared))
     answer = verdict.why.parts[0] if verdict.why else ()
     why = [note for it in answer if isinstance(it, Notes) for note in it.notes]
