@@ -55,7 +55,9 @@ def test_why_is_in_the_text_the_json_and_from_python(tmp_path: Path) -> None:
     old.nodes, new.nodes = nodes_of(each[:2]), nodes_of(each)
     folders(tmp_path, old=old, new=new)
     paths = [tmp_path / "old", tmp_path / "new"]
-    text = "Why: cpu-tensors takes 200 µs longer; under the profiler 200 µs, 100% of it in the change below."
+    text = (
+        "Why: cpu-tensors takes 200 µs longer (by medians); under the profiler 200 µs, 100% of it in the change below."
+    )
     assert f"{text} → Added: Clip (Clip_2)." in " ".join(ortbench("compare", *paths, "--why").out.split())
     data = json.loads(ortbench("compare", *paths, "--why", "--json", "-").out)
     assert data["why"]["sentence"] == text

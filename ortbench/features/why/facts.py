@@ -72,7 +72,8 @@ class Why:
 
     mode: str
     base_ns: float
-    own_ns: float  # where a gate tells, by its ratio, which a busy machine changes less than medians
+    median_ns: float  # of the candidate, as tables have it
+    own_ns: float  # the same; where a gate tells, by its ratio, which a busy machine changes less than medians
     verdict: str  # whether the latencies differ for certain: a word of `ortbench.analysis.comparison`
     changes: Sequence[Change]  # the largest first
     profiled_ns: tuple[float, float]  # an inference under the profiler: the baseline's, the candidate's
@@ -148,6 +149,7 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[
     return Why(
         mode,
         one.value,
+        other.value,
         other.value if ratio is None else one.value * ratio,
         verdict,
         changes(*nodes, is_supported),
@@ -272,8 +274,11 @@ def why_facts(why: Why) -> list[Fact]:
 def _answer(why: Why) -> Fact:
     if not why.certain:
         return Fact("why", "open" if why.verdict == CANNOT_TELL else "same", why.mode)
+    measured_ns = why.median_ns - why.base_ns
+    is_derived = measured_ns * why.ns <= 0  # the gate's ratio tells what the medians do not
     values: Values = {
-        "difference": ns(abs(why.ns)), "baseline": ns(why.base_ns), "candidate": ns(why.own_ns), "profiled": ns(abs(why.profiled_difference_ns)),
+        "difference": ns(abs(why.ns if is_derived else measured_ns), derived=is_derived), "basis": "the gate's ratio" if is_derived else "medians",
+        "baseline": ns(why.base_ns), "candidate": ns(why.median_ns), "profiled": ns(abs(why.profiled_difference_ns)),
     }  # fmt: skip
     verdict, culprit = "slower" if why.ns > 0 else "faster", why.culprit
     if why.confirmation is not None and why.confirmation.verdict == CONFIRMED:
@@ -334,7 +339,7 @@ def _confirmation(why: Why) -> list[Fact]:
 
 def limit_facts(why: Why) -> list[Fact]:
     """What is not known, and what the times in the table of changes are."""
-    found = [Fact("why-limit", "profiler", why.mode, {"baseline": ns(why.base_ns), "candidate": ns(why.own_ns)})]
+    found = [Fact("why-limit", "profiler", why.mode, {"baseline": ns(why.base_ns), "candidate": ns(why.median_ns)})]
     for name, graphs in why.compiled.items():
         found.append(Fact("why-limit", "compiled", "", {"side": name, "graphs": len(graphs), "ep": graphs[0]["ep"]}))
     return found + [Fact("why-limit", "asynchronous")] * why.is_asynchronous
@@ -351,7 +356,7 @@ def why_data(why: Why) -> dict[str, Any]:
         "sentence": sentence(facts[0]),
         "mode": why.mode,
         "baseline_ns": round(why.base_ns),
-        "candidate_ns": round(why.own_ns),
+        "candidate_ns": round(why.median_ns),
         "certain": why.certain,
         "changes": [_data(why, it) for it in why.changes],
         "unexplained_ns": round(why.unexplained_ns),
@@ -389,13 +394,13 @@ def _data(why: Why, change: Change) -> dict[str, Any]:
 
 # fmt: off
 SENTENCES = {
-    ("why", "slower"): Sentence("Why: {mode} takes {difference} longer; under the profiler {profiled}, {share} of it in the change below.", "look for the nodes by their names", _ANSWER, "bad", "why"),
-    ("why", "slower-confirmed"): Sentence("Why: {mode} takes {difference} longer because of the change below.", "look for the nodes by their names", _ANSWER, "bad", "why"),
-    ("why", "slower-not-profiled"): Sentence("Why: {mode} takes {difference} longer, which the profiler does not show.", "look at what else changed", _ANSWER, "bad", "why"),
-    ("why", "slower-unexplained"): Sentence("Why: {mode} takes {difference} longer; no changed node explains it.", "look at what else changed", _ANSWER, "bad", "why"),
-    ("why", "faster"): Sentence("Why: {mode} takes {difference} less; under the profiler {profiled}, {share} of it in the change below.", "nothing", _ANSWER, "good", "why"),
-    ("why", "faster-not-profiled"): Sentence("Why: {mode} takes {difference} less, which the profiler does not show.", "nothing", _ANSWER, "good", "why"),
-    ("why", "faster-unexplained"): Sentence("Why: {mode} takes {difference} less; no changed node explains it.", "nothing", _ANSWER, "good", "why"),
+    ("why", "slower"): Sentence("Why: {mode} takes {difference} longer (by {basis}); under the profiler {profiled}, {share} of it in the change below.", "look for the nodes by their names", _ANSWER, "bad", "why"),
+    ("why", "slower-confirmed"): Sentence("Why: {mode} takes {difference} longer (by {basis}) because of the change below.", "look for the nodes by their names", _ANSWER, "bad", "why"),
+    ("why", "slower-not-profiled"): Sentence("Why: {mode} takes {difference} longer (by {basis}), which the profiler does not show.", "look at what else changed", _ANSWER, "bad", "why"),
+    ("why", "slower-unexplained"): Sentence("Why: {mode} takes {difference} longer (by {basis}); no changed node explains it.", "look at what else changed", _ANSWER, "bad", "why"),
+    ("why", "faster"): Sentence("Why: {mode} takes {difference} less (by {basis}); under the profiler {profiled}, {share} of it in the change below.", "nothing", _ANSWER, "good", "why"),
+    ("why", "faster-not-profiled"): Sentence("Why: {mode} takes {difference} less (by {basis}), which the profiler does not show.", "nothing", _ANSWER, "good", "why"),
+    ("why", "faster-unexplained"): Sentence("Why: {mode} takes {difference} less (by {basis}); no changed node explains it.", "nothing", _ANSWER, "good", "why"),
     ("why", "same"): Sentence("Why: {mode} does not differ.", "nothing", _ANSWER, "", "why"),
     ("why", "open"): Sentence("Why: cannot tell whether {mode} differs.", LONGER, _ANSWER, "unclear", "why"),
     ("change", "added"): Sentence("Added: {operators} ({names}).", "look for them in the candidate's model", _DETAIL, "", "why"),
