@@ -113,3 +113,16 @@ def test_an_interruption_keeps_what_was_measured_and_closes_all() -> None:
     assert not any(it.startswith("finish") for it in asked)
     assert [it.stopped for it in results] == [{"reason": "interrupted"}] * 2
     assert any(case.samples for case in results[1].cases)
+
+
+@pytest.mark.parametrize(
+    ("asked", "budget_s", "most", "count"),
+    [(None, 15.0, 9, 5), (None, 6.0, 9, 3), (None, 3.0, 9, 1), (None, 15.0, 3, 3), (None, 15.0, 2, 1), (2, 0.0, 0, 2)],
+)
+def test_it_is_measured_in_three_to_five_processes_or_in_one(
+    asked: int | None, budget_s: float, most: int, count: int
+) -> None:
+    """As many as start, in a second each, in a third of the time."""
+    one = SimpleNamespace(plan=Plan("m.onnx", modes=("cpu-tensors",), loop=Loop(processes=asked)), timeline=None)
+    driver: Any = SimpleNamespace(configurations=[one], start_s=1.0)
+    assert Driver.count_processes(driver, budget_s, most) == count

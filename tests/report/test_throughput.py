@@ -9,6 +9,7 @@ import pytest
 
 from ortbench.analysis.derive import derive
 from ortbench.analysis.items import item_bytes
+from ortbench.facts.comparison import items_facts
 from ortbench.facts.sentences import PASSED
 from ortbench.features.page.report.page import build_page
 from ortbench.features.suite import report as suite
@@ -30,6 +31,14 @@ def batch(count: int, total: int, run_id: str | None = "r", resident: int | None
     made.items = {"count": count, "dim": "batch"}
     derive(made)
     return made
+
+
+@pytest.mark.parametrize(("total", "verdict"), [(2 * MS, "most"), (4 * MS, "tied")])
+def test_which_of_several_runs_gets_most_items_done(total: int, verdict: str) -> None:
+    (fact,) = items_facts([batch(8, MS), batch(32, total)], ["batch=8", "batch=32"])
+    assert (fact.code, fact.verdict) == ("most-items", verdict)
+    assert verdict == "tied" or fact.values["configuration"] == "batch=32"
+    assert not [*items_facts([batch(8, MS)], ["batch=8"])]
 
 
 def test_the_table_of_a_run_has_two_more_columns_at_its_end() -> None:
