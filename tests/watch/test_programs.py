@@ -101,9 +101,23 @@ def test_children_by_fork_and_spawn_are_recorded_with_sessions_that_were_open_be
 
 
 def test_a_killed_program_loses_a_second_at_most(tmp_path: Path) -> None:
-    program = OPEN + "s = session()\nfor _ in range(20): s.run(None, feed)\ntime.sleep(1)\nos.kill(os.getpid(), 9)"
-    watched = Watched(tmp_path, program, options=("--trace", "trace.json"))
-    assert len(traceformat.load(tmp_path / "trace.json")["tiny.onnx, MainThread"]) == 1 + 2 * 20
+    program = """
+class Slow:
+    def __del__(self): time.sleep(.02)
+s = session()
+for _ in range(20): s.run(None, feed)
+time.sleep(.6)
+for _ in range(2):
+    other = session()
+    other._sess = [other._sess, Slow()]
+    del other
+time.sleep(.6)
+os.kill(os.getpid(), 9)
+"""
+    watched = Watched(tmp_path, OPEN + program, options=("--trace", "trace.json"))
+    assert len(traceformat.load(tmp_path / "trace.json")["tiny.onnx, MainThread"]) == 3 + 20 + 22
+    counts = watched.sessions[0]["counts"]
+    assert (counts["opened"], counts["closed"], counts["close_ns"] >= 2 * 0.02e9) == (3, 2, True)
     assert watched.ran.returncode == 128 + signal.SIGKILL
     assert watched.sessions[0]["counts"]["calls"] == 20
 

@@ -18,7 +18,7 @@ import pytest
 from ortbench.core import units
 from ortbench.facts.common import record
 from ortbench.features.watch import shim
-from ortbench.features.watch.analysis import fewer_threads
+from ortbench.features.watch.analysis import Watched, fewer_threads
 from ortbench.features.watch.facts import watch_facts
 from ortbench.features.watch.job.watch import read_program, replay_sessions
 from ortbench.features.watch.report import heading, session_table
@@ -487,15 +487,23 @@ def test_times_of_a_program_are_those_of_the_device(library: Path, tmp_path: Pat
 
     paced = sessions["paced.onnx"].counts
     assert paced["looked_gaps"] == CALLS - 1
-    assert paced["work_ns"] == (CALLS - 1) * (WORK_NS + CALL_NS)
+    # After the first gaps the recorder reads the clock once more.
+    assert paced["work_ns"] == (CALLS - 1) * (WORK_NS + CALL_NS) + (CALLS - 1 - shim._FIRST) * CALL_NS
     # Half of each gap, but for the recorder's own readings of the clock in it.
     assert 0 < paced["gap_ns"] - 2 * paced["spin_ns"] <= 8 * CALL_NS * paced["gaps"]
     opened = trace.of("h2d")[trace.of("h2d")["run"] == 0]
     assert len(opened) == OPENED
     each = (opened["end_ns"] - opened["queued_ns"]).sum() / OPENED + 2 * CALL_NS
-    costs = {(it.mode, it.verdict): getattr(it.values["cost"], "value", None) for it in watch_facts(program)}
-    assert costs == {
+    counts = sessions["weighty.onnx"].counts
+    assert (counts["closed"], counts["close_ns"]) == (OPENED, OPENED * CALL_NS)
+    assert _costs(program) == {
         ("paced.onnx", "spinning-seen"): paced["spin_ns"],
         ("shapes.onnx", "slow-shapes"): (SHAPES - 1) * SWITCH_US * 1000,  # the first is the session's warm-up
-        ("weighty.onnx", "opened-often"): (OPENED - 1) * each,
+        ("weighty.onnx", "opened-often"): (OPENED - 1) * (each + CALL_NS),
     }
+    counts["closed"] = OPENED - 2  # others were not seen
+    assert _costs(program)["weighty.onnx", "opened-often-seen"] == (OPENED - 1) * each
+
+
+def _costs(program: Watched) -> dict[tuple[str, str], float | None]:
+    return {(it.mode, it.verdict): getattr(it.values["cost"], "value", None) for it in watch_facts(program)}

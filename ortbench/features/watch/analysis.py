@@ -24,7 +24,7 @@ CALM: Change = {"config": {"session.intra_op.allow_spinning": "0"}}
 ZERO_COPY: Change = {"zero_copy": True}
 
 _SUMS = (
-    "opened", "open_ns", "calls", "failed", "total_ns", "gap_ns", "gaps", "alone", "alone_ns", "shared", "busy_ns", "looked",
+    "opened", "open_ns", "closed", "close_ns", "calls", "failed", "total_ns", "gap_ns", "gaps", "alone", "alone_ns", "shared", "busy_ns", "looked",
     "looked_gaps", "spin_ns", "work_ns",
 )  # fmt: skip
 _SAME = ("model", "asked", "got", "options", "entries", "output_names", "bytes", "checksum", "library", "ep_options")

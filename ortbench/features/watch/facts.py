@@ -69,7 +69,12 @@ def _opening(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
     if session.most_opened > 1:
         needless = opened - session.processes
         each = session.counts["open_ns"] / opened
-        yield _habit(program, session, "opened-often", ns(each * needless), opened=opened, each=ns(each))
+        # A binding keeps what is behind a session, and of sessions in cycles of references no end is seen.
+        is_closed = session.counts["closed"] >= needless > 0 and not session.binding
+        if is_closed:
+            each += session.counts["close_ns"] / session.counts["closed"]
+        verdict = "opened-often" if is_closed else "opened-often-seen"
+        yield _habit(program, session, verdict, ns(each * needless), opened=opened, each=ns(each))
 
 
 def _host_copies(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
@@ -171,7 +176,8 @@ _GAIN, _COST = Weight.GAIN, Weight.COST
 # fmt: off
 SENTENCES = {
     ("watch", "cpu-fallback"): Sentence("{mode}: all {calls} calls ran on the CPU, though {eps} was asked for: {cost}, {share}.", "install what the EP lacks (ortbench doctor), or ask for the CPU", _GAIN, "bad", "watch"),
-    ("watch", "opened-often"): Sentence("{mode}: opened {opened} times, {each} each: {cost}, {share}.", "open the session once and keep it", _GAIN, "bad", "watch"),
+    ("watch", "opened-often"): Sentence("{mode}: opened {opened} times, {each} each with closing: {cost}, {share}.", "open the session once and keep it", _GAIN, "bad", "watch"),
+    ("watch", "opened-often-seen"): Sentence("{mode}: opened {opened} times, {each} each: at least {cost}, {share}, as closing was not seen.", "open the session once and keep it", _GAIN, "bad", "watch"),
     ("watch", "not-contiguous"): Sentence("{mode}: input {input} is not contiguous, so ONNX Runtime copies {size} on the host in {calls} calls: {cost}, {share}.", "have the step that computes it write it in C order (out=, or np.ascontiguousarray in place of astype)", _GAIN, "bad", "watch"),
     ("watch", "no-array"): Sentence("{mode}: input {input} is no array and is converted in {calls} calls: {cost}, {share}.", "keep it as a NumPy array", _GAIN, "bad", "watch"),
     ("watch", "constant-input"): Sentence("{mode}: input {input} is the same in each call and is copied to the device each time: {size} a call, {copied} in all: {cost}, {share}.", "copy it once: OrtValue.ortvalue_from_numpy and IO binding", _GAIN, "bad", "watch"),

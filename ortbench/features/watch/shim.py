@@ -40,6 +40,7 @@ _MOST_KEPT = 8  # signatures of a session whose inputs are kept
 _FIRST, _BURST = 24, 8  # calls that are looked at together, first and later
 _SHARE = 400  # these take one part of so many of the time
 _MOST_BYTES = 16_384  # of an array that are compared
+_WHOLE_BYTES = 65_536  # of a model given as bytes: of a longer one its start, its end and as many between are compared
 _SOON_NS = 50_000  # after a call: what is done with the list of its outputs at once
 _clock = time.perf_counter_ns
 _read_clock: Any = getattr(time, "clock_gettime_ns", None)  # Windows has no clocks of threads
@@ -68,6 +69,8 @@ class _State:
     ended = threading.Event()
     budget = 0  # bytes of inputs and models that may still be kept
     to_keep: list[Any] = []  # noqa: RUF012 - a file's name and its content, which the next writing writes
+    changes = 0  # sessions that were opened and closed
+    entries: dict[str, Any] = {}  # noqa: RUF012 - the same as `noted`, of models that were opened without options
     noted: Any = weakref.WeakKeyDictionary()  # noqa: RUF012 - entries and devices of session options, by these
     domain: Any = None  # of NVTX ranges, where a profiler listens
 
@@ -87,6 +90,7 @@ class _Session:
     def __init__(self, about: Any, number: int) -> None:
         self.number, self.about = number, about
         self.opens: list[Any] = []  # the first: thread, start, end
+        self.closed = self.close_ns = 0
         self.opened = self.open_ns = self.calls = self.failed = self.total_ns = 0
         self.gap_ns = self.gaps = self.last_end = self.alone = self.alone_ns = self.shared = 0
         self.active = self.most_active = self.busy_from = self.busy_ns = 0
@@ -125,7 +129,7 @@ class _Session:
         return found
 
     def data(self) -> Any:
-        names = "number opens opened open_ns calls failed total_ns gap_ns gaps alone alone_ns shared busy_ns most_active inputs outputs"
+        names = "number opens opened open_ns closed close_ns calls failed total_ns gap_ns gaps alone alone_ns shared busy_ns most_active inputs outputs"
         own = {name: getattr(self, name) for name in f"{names} binding looked looked_gaps spin_ns work_ns".split()}
         own["signatures"] = [*self.signatures.values(), *filter(None, [self.other])]
         own["histogram"] = list(self.histogram.items())
@@ -137,6 +141,26 @@ class _Session:
             "pool": len(self.clocks),
             "pool_ns": self.ended_ns + max(_pool_ns(self), self.used_ns),
         }
+
+
+class _Closing:
+    """In the `__dict__` of a session, behind the C++ session: its own end is that of the closing, which begins when references to the
+    session die."""
+
+    def __init__(self, session: Any, record: Any) -> None:
+        self._record, self._began = record, 0
+        self._reference = weakref.ref(session, self._begin)
+
+    def _begin(self, _: Any, clock: Any = _clock) -> None:  # as a default: at the end of Python globals are gone
+        self._began = clock()
+
+    def __del__(self, clock: Any = _clock, state: Any = _s) -> None:
+        if self._began and state.file:  # else it is one of a cycle, whose parts die in any order
+            took = clock() - self._began
+            with state.lock:
+                self._record.closed += 1
+                self._record.close_ns += took
+                state.changes += 1
 
 
 def _guard(function: Any) -> Any:
@@ -305,11 +329,13 @@ def _pool_ns(session: Any) -> Any:
 
 
 def _begin_gap(session: Any, end: int) -> None:
-    begin = time.thread_time_ns()
+    is_first = session.looked_gaps < _FIRST
+    begin = time.thread_time_ns() if is_first else _clock()
     used = _pool_ns(session)
     now = time.thread_time_ns()
     session.before_gap = (session.calls, used, threading.get_ident(), now)
-    session.next_gap_ns = end + 2 * _SHARE * (now - begin)  # by CPU time: this thread may have waited for a CPU
+    # The first by CPU time, as this thread may have waited for a CPU; later ones by the clock: some kernels take long to read CPU times.
+    session.next_gap_ns = end + 2 * _SHARE * ((now if is_first else _clock()) - begin)
 
 
 def _end_gap(session: Any) -> None:
@@ -436,8 +462,8 @@ def _around_entry(original: Any) -> Any:
     @functools.wraps(original)
     def add_session_config_entry(self: Any, key: str, value: str) -> None:
         original(self, key, value)
-        if _s.file:
-            _s.noted.setdefault(self, {"entries": {}, "devices": ()})["entries"][key] = value
+        if _s.file or self in _s.noted:
+            _note_options(self)["entries"][key] = value
 
     return add_session_config_entry
 
@@ -447,9 +473,32 @@ def _around_devices(original: Any) -> Any:
     def add_provider_for_devices(self: Any, devices: Any, *more: Any, **named: Any) -> None:
         original(self, devices, *more, **named)
         if _s.file:
-            _s.noted.setdefault(self, {"entries": {}, "devices": ()})["devices"] = devices
+            _note_options(self)["devices"] = devices
 
     return add_provider_for_devices
+
+
+def _new_note() -> Any:
+    return {"entries": {}, "devices": (), "is_read": False}
+
+
+def _note_options(options: Any) -> Any:
+    return _s.noted.setdefault(options, _new_note())
+
+
+def _read_entries(options: Any, entries: Any) -> None:
+    """Those that say how threads spin, whoever set them; to ask for one that is not set takes long."""
+    for name in ("intra_op.allow_spinning", "force_spinning_stop", "intra_op.spin_duration_us"):
+        with suppress(Exception):  # not set
+            entries[f"session.{name}"] = options.get_session_config_entry(f"session.{name}")
+
+
+def _model_checksum(model: Any) -> int:
+    """Of the start, the end and some bytes between; by an odd step, which meets all bytes of numbers."""
+    if len(model) <= 3 * _WHOLE_BYTES:
+        return zlib.crc32(model)
+    between = model[:: len(model) // _WHOLE_BYTES | 1]
+    return zlib.crc32(model[-_WHOLE_BYTES:], zlib.crc32(between, zlib.crc32(model[:_WHOLE_BYTES])))
 
 
 def _thread_clocks() -> Any:
@@ -464,7 +513,7 @@ def _thread_clocks() -> Any:
 def _note_session(session: Any, model: Any, given: Any, start: int, took: int, clocks: Any) -> Any:
     """Note a session that was opened; `took` 0: before the recording."""
     given_options = given.get("sess_options")
-    noted = {} if given_options is None else _s.noted.get(given_options, {})
+    noted = _new_note() if given_options is None else _note_options(given_options)
     options, asked, got = session.get_session_options(), given.get("providers") or (), session.get_providers()
     names = "intra_op_num_threads inter_op_num_threads execution_mode graph_optimization_level enable_mem_pattern enable_profiling"
     about = {
@@ -472,14 +521,19 @@ def _note_session(session: Any, model: Any, given: Any, start: int, took: int, c
         "asked": [it if isinstance(it, str) else it[0] for it in asked],
         "got": got,
         "options": {name: str(getattr(options, name, "")).rsplit(".", 1)[-1] for name in names.split()},
-        "entries": {**noted.get("entries", {})},
+        "entries": {},
         "output_names": [it.name for it in session.get_outputs()],
         "library": "",  # of a plugin EP
         "ep_options": {},
     }
-    for name in ("intra_op.allow_spinning", "force_spinning_stop", "intra_op.spin_duration_us"):
-        with suppress(Exception):  # not set
-            about["entries"][f"session.{name}"] = options.get_session_config_entry(f"session.{name}")
+    if given_options is None:  # of a session from before the recording they may have been given
+        if len(_s.entries) > _MOST_SESSIONS:
+            _s.entries.clear()
+        noted = _s.entries.setdefault(about["model"], noted) if took else noted
+    if not noted["is_read"]:
+        _read_entries(options, noted["entries"])
+        noted["is_read"] = True
+    about["entries"] = {**noted["entries"]}
     devices: Any = noted.get("devices", ())
     if not took and got[:1] != ["CPUExecutionProvider"]:  # ONNX Runtime looks for devices, and may print what it finds
         devices = getattr(sys.modules.get("onnxruntime"), "get_ep_devices", list)()
@@ -495,7 +549,7 @@ def _note_session(session: Any, model: Any, given: Any, start: int, took: int, c
     if about["model"]:
         about["bytes"] = os.path.getsize(about["model"]) if os.path.exists(about["model"]) else 0
     elif isinstance(model, (bytes, bytearray)):
-        about["bytes"], about["checksum"] = len(model), zlib.crc32(model)
+        about["bytes"], about["checksum"] = len(model), _model_checksum(model)
     key = json.dumps(about, sort_keys=True)
     with _s.lock:
         found = _s.sessions.get(key)
@@ -512,9 +566,12 @@ def _note_session(session: Any, model: Any, given: Any, start: int, took: int, c
             found.opens.append([threading.get_ident(), start, start + took])
         found.opened += 1
         found.open_ns += took
+        _s.changes += 1
         if clocks:
             found.ended_ns, found.used_ns, found.clocks = found.ended_ns + found.used_ns, 0, sorted(clocks)
     setattr(session, _OWN, found)
+    if took:
+        setattr(session, f"{_OWN}_closing", _Closing(session, found))
     _begin_writing()
     return found
 
@@ -759,9 +816,9 @@ def _write_records() -> None:
     data = {
         "pid": os.getpid(), "parent": os.getppid(), "began_ns": _s.began_ns, "now_ns": now, "busy_ns": busy, "cpu_ns": time.process_time_ns(),
         "argv": sys.argv[:20] if hasattr(sys, "argv") else [],
-        "onnxruntime": getattr(module, "__version__", ""), "fault": _s.fault, "sessions": _s.written, "calls": _s.calls,
-        "threads": {**_s.threads},
+        "onnxruntime": getattr(module, "__version__", ""), "fault": _s.fault, "calls": _s.calls, "threads": {**_s.threads},
     }  # fmt: skip
+    sessions = ", ".join(map(json.dumps, _s.written))  # each at once, while nothing changes in it
     _write_kept()
     if _s.trace:
         with _s.lock:
@@ -769,7 +826,7 @@ def _write_records() -> None:
         with open(f"{_s.file}.calls", "ab") as file:
             kept.tofile(file)
     with open(f"{_s.file}.new", "w", encoding="utf-8") as file:
-        json.dump(data, file)
+        file.write(f'{json.dumps(data)[:-1]}, "sessions": [{sessions}]}}')
     os.replace(f"{_s.file}.new", f"{_s.file}.json")
 
 
@@ -777,7 +834,7 @@ def _keep_writing() -> None:
     before = None
     while _s.file and _s.thread is threading.current_thread():
         _s.ended.wait(_PERIOD_S)
-        known = _s.busy_ns, _s.active, len(_s.sessions), _s.fault
+        known = _s.busy_ns, _s.active, _s.changes, _s.fault
         if known != before:
             before = known
             _guard(_write)()
@@ -788,7 +845,7 @@ def _begin_writing() -> None:
         _s.ended.clear()
         _s.thread = threading.Thread(target=_keep_writing, name="ortbench-watch", daemon=True)
         _s.thread.start()
-    _write()
+        _write()  # of later sessions the thread
 
 
 def _after_fork() -> None:
