@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 from ortbench.core import units
 from ortbench.facts.common import record
 from ortbench.features.watch import shim
-from ortbench.features.watch.analysis import Watched, fewer_threads
+from ortbench.features.watch.analysis import CALM, Watched, fewer_threads
 from ortbench.features.watch.facts import watch_facts
 from ortbench.features.watch.job.watch import read_program, replay_sessions
 from ortbench.features.watch.report import heading, session_table
@@ -503,6 +504,15 @@ def test_times_of_a_program_are_those_of_the_device(library: Path, tmp_path: Pat
     }
     counts["closed"] = OPENED - 2  # others were not seen
     assert _costs(program)["weighty.onnx", "opened-often-seen"] == (OPENED - 1) * each
+    # Of sessions that spin one alone may save nothing, so both are said as one, measured or seen.
+    program.sessions.append(replace(sessions["paced.onnx"], name="twin.onnx", replay={}))
+    for replay, verdict, cost in (
+        ({}, "spinning-several-seen", 2 * paced["spin_ns"]),
+        ({json.dumps(CALM): {"cpu_ns": (300, 200, 400)}}, "spinning-several", 2 * CALLS * 300),
+    ):
+        program.sessions[-1].replay |= replay
+        sessions["paced.onnx"].replay |= replay
+        assert {it: n for it, n in _costs(program).items() if "spinning" in it[1]} == {("", verdict): cost}
 
 
 def _costs(program: Watched) -> dict[tuple[str, str], float | None]:

@@ -318,14 +318,22 @@ def spun_ns(session: WatchedSession) -> float:
     return spun if counts["gap_ns"] >= _PACED_NS * counts["gaps"] else 0.0
 
 
+def spinning_sessions(program: Watched) -> list[WatchedSession]:
+    """Those whose threads spin, where that is worth a change: of all together, as the threads of one spin more where those of others stop."""
+    spun = [(it, spun_ns(it)) for it in program.sessions]
+    spun = [(it, spent) for it, spent in spun if spent > _LEAST_SPUN * program.cpu_ns]
+    return [it for it, _ in spun] if sum(spent for _, spent in spun) > _SPUN * program.cpu_ns else []
+
+
 def changes_of(program: Watched) -> dict[str, list[Change]]:
     """The changes that would save something, by session; those of the same kind are tried once."""
     found: dict[str, list[Change]] = {}
+    spinning = {it.name for it in spinning_sessions(program)}
     for session in program.sessions:
         for habit in copy_habits(session):
             for name, change in habit.changes:
                 found.setdefault(name, []).append(change)
-        if spun_ns(session) > SPUN * program.cpu_ns:
+        if session.name in spinning:
             found.setdefault(session.name, []).append(CALM)
         if (fewer := fewer_threads(program, session)) is not None:
             found.setdefault(session.name, []).append(fewer)
@@ -333,7 +341,7 @@ def changes_of(program: Watched) -> dict[str, list[Change]]:
 
 
 _PACED_NS = 1_000_000  # from one call to the next on average: for a shorter wait spinning is meant
-SPUN = 0.05  # of the program's CPU time: less is not worth a change
+_SPUN, _LEAST_SPUN = 0.05, 0.005  # of the program's CPU time, by all sessions and by one: less is not worth a change
 
 
 def fewer_threads(program: Watched, session: WatchedSession) -> Change | None:

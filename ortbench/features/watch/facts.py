@@ -12,12 +12,12 @@ from ortbench.facts.sentences import WAIT, Sentence
 from ortbench.features.watch.analysis import (
     CALM,
     ENOUGH,
-    SPUN,
     Change,
     Watched,
     WatchedSession,
     copy_habits,
     fewer_threads,
+    spinning_sessions,
     spun_ns,
 )
 
@@ -33,7 +33,8 @@ class _Habit(NamedTuple):
 
 def watch_facts(program: Watched) -> list[Fact]:
     """What a program does that costs time, the costliest first; before these, where it is so, that the machine was too busy to measure some."""
-    habits = [it for session in program.sessions for it in _habits(program, session) if it.cost_ns > 0]
+    of_sessions = [it for session in program.sessions for it in _habits(program, session)]
+    habits = [it for it in (*of_sessions, *_spinning(program)) if it.cost_ns > 0]
     noisy = [it.name for it in program.sessions if it.is_noisy]
     busy = [Fact("watch", "noise", "", {"sessions": noisy})] if noisy else []
     return [*busy, *(it.fact for it in sorted(habits, key=lambda it: -it.cost_ns))]
@@ -46,7 +47,7 @@ def worth_changing(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _habits(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
-    for rule in (_fallback, _opening, _host_copies, _device_copies, _shapes, _threads, _spinning, _contention):
+    for rule in (_fallback, _opening, _host_copies, _device_copies, _shapes, _threads, _contention):
         yield from rule(program, session)
 
 
@@ -148,16 +149,25 @@ def _threads(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
                      cores=f"{program.usable_cores:g}", number=str(change["threads"]))  # fmt: skip
 
 
-def _spinning(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
-    """CPU time of threads that wait for the next call: what ending that saves, else what was seen between calls, which is less."""
-    spun = spun_ns(session)
-    if spun <= SPUN * program.cpu_ns:
+def _spinning(program: Watched) -> Iterator[_Habit]:
+    """CPU time of threads that wait for the next call: what ending that saves, else what was seen between calls, which is less.
+
+    Of several sessions the sum: one alone may save nothing, as the threads of the others spin more meanwhile."""
+    sessions = spinning_sessions(program)
+    if not sessions:
         return
-    gap = ns(session.counts["gap_ns"] / session.counts["gaps"])
-    saved = _saving(program, [(session.name, CALM)], "cpu_ns")
-    verdict, cost = ("spinning-seen", ns(spun)) if saved is None else ("spinning", saved)
+    saved = _saving(program, [(it.name, CALM) for it in sessions], "cpu_ns")
+    cost = ns(sum(map(spun_ns, sessions))) if saved is None else saved
     of_all = share(cost.value / max(program.cpu_ns, 1))
-    yield _habit(program, session, verdict, cost, gap=gap, share=of_all)
+    if len(sessions) == 1:
+        gap = ns(sessions[0].counts["gap_ns"] / sessions[0].counts["gaps"])
+        verdict = "spinning-seen" if saved is None else "spinning"
+        yield _habit(program, sessions[0], verdict, cost, gap=gap, share=of_all)
+    else:
+        verdict = "spinning-several-seen" if saved is None else "spinning-several"
+        names = [it.name for it in sessions]
+        fact = Fact("watch", verdict, "", {"cost": cost, "share": of_all, "sessions": names})
+        yield _Habit(cost.value, fact)
 
 
 def _contention(program: Watched, session: WatchedSession) -> Iterator[_Habit]:
@@ -189,6 +199,8 @@ SENTENCES = {
     ("watch", "threads-beyond-cores"): Sentence("{mode}: {threads} threads on {cores} cores; {number} would save {cost}, {share}.", "set intra_op_num_threads to the cores there are", _GAIN, "bad", "watch"),
     ("watch", "spinning"): Sentence("{mode}: its threads spin in and between calls, which are {gap} apart: {cost} of CPU time, {share} of all.", "add_session_config_entry('session.intra_op.allow_spinning', '0')", _COST, "bad", "watch"),
     ("watch", "spinning-seen"): Sentence("{mode}: its threads spin between calls, which are {gap} apart: at least {cost} of CPU time, {share} of all.", "add_session_config_entry('session.intra_op.allow_spinning', '0')", _COST, "bad", "watch"),
+    ("watch", "spinning-several"): Sentence("Threads of {sessions:all} spin in and between calls: {cost} of CPU time, {share} of all, saved if spinning is off in all of these sessions.", "add_session_config_entry('session.intra_op.allow_spinning', '0') for each of these sessions: one alone may save nothing", _COST, "bad", "watch"),
+    ("watch", "spinning-several-seen"): Sentence("Threads of {sessions:all} spin between calls: at least {cost} of CPU time, {share} of all, saved if spinning is off in all of these sessions.", "add_session_config_entry('session.intra_op.allow_spinning', '0') for each of these sessions: one alone may save nothing", _COST, "bad", "watch"),
     ("watch", "called-by-many-threads"): Sentence("{mode}: up to {threads} calls at a time end {together} apart; a single one takes {alone}: {cost}, {share}.", "call it from fewer threads, or in processes", _GAIN, "bad", "watch"),
     ("watch", "noise"): Sentence("The machine was too busy to tell what changes of {sessions} save.", WAIT, Weight.ANSWER, "unclear", "watch"),
     ("watch", "no-habit"): Sentence("No habit of this program costs ONNX Runtime time worth a change.", "measure the models: ortbench run", Weight.ANSWER, "good", "watch"),
