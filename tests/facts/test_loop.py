@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
 from ortbench.facts.run import facts_of, headline
+from ortbench.facts.sentences import sentence
 from ortbench.features.loop.analysis import jumps
 from ortbench.model.modes import SHARED
 from ortbench.model.result import Case, Result
@@ -74,6 +77,7 @@ def test_on_the_cpu_ep_it_is_about_steps_and_what_to_do() -> None:
     steps = fact(result, "steps")
     command = "ortbench loop m.onnx --ep some --feedback present=past --intra-op-threads 1,2,4"
     assert (steps.verdict, steps.next) == ("known", command)
+    assert re.search(r" ms \(median\) with .* steps/s \(mean\)\.$", sentence(steps))
     assert ("beside-state", "copied", RESIDENT) not in keys(result)  # nothing crosses a link
 
 

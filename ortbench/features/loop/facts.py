@@ -144,8 +144,8 @@ def _one_buffer(result: Result) -> Iterator[Fact]:
 
 
 SENTENCES = {
-    ("steps", "known"): Sentence("A loop takes {latency} with {mode}: {rate}.", "try settings: ortbench tune", _COST, "", "tune", figure=("One loop", "latency")),
-    ("tokens", "known"): Sentence("{mode}: prefill {prefill}, decode {decode:ci}, first token after {first_token}.", "leave the cache on the device: mode shared or device-resident", _ANSWER, "", "loops", figure=("Decode", "decode")),
+    ("steps", "known"): Sentence("A loop takes {latency} (median) with {mode}: {rate} (mean).", "try settings: ortbench tune", _COST, "", "tune", figure=("One loop", "latency")),
+    ("tokens", "known"): Sentence("{mode}: prefill {prefill}, decode {decode:ci} (means), first token after {first_token} (median).", "leave the cache on the device: mode shared or device-resident", _ANSWER, "", "loops", figure=("Decode", "decode")),
     ("beside-state", "copied"): Sentence("A step of {mode} still copies {h2d} of inputs and {d2h} of outputs.", "--resident IN for an input that stays the same, --keep OUT for an output that is needed at the end", _COST, "", "loops"),
     ("jump", "longer"): Sentence("Steps of {mode} jump from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),
     ("jump", "shorter"): Sentence("Steps of {mode} drop from {before} to {after} at {at} {step}.", "--measure-nodes of both sizes shows which node changes", _GAIN, "", "loops"),
