@@ -75,7 +75,16 @@ def processes_in(result: Result) -> int:
 def inputs_line(result: Result) -> str:
     """The inputs and their shapes."""
     many = kind_of(result.kind).many_shapes
-    return ", ".join(f"{shorten(it['name'])}: {shape_text(it, many)}" for it in result.model["inputs"])
+    return ", ".join(
+        f"{shorten(it['name'])}: {shape_text(it, many)}" for it in result.model["inputs"]
+    ) + first_of_shapes(result)
+
+
+def first_of_shapes(result: Result) -> str:
+    """That the shapes of a heading are the first of several, of a soak or a load that mixes shapes; else nothing."""
+    part = result.part
+    count = len(part.get("shapes", ())) if isinstance(part, dict) else 0
+    return f"; the first of {count} shapes" if count > 1 else ""
 
 
 def mode_name(case: Case) -> str:

@@ -39,6 +39,7 @@ from ortbench.report.phrases import (
     SYNC,
     device_name,
     eps,
+    first_of_shapes,
     has_items,
     measured_report,
     not_measured,
@@ -196,7 +197,8 @@ def heading(result: Result) -> list[str]:
 
 
 def input_shapes(result: Result) -> str:
-    return first_of([f"{shorten(it['name'])}: {_shape(it['shape'])}" for it in result.model["inputs"]], _NAMES)
+    inputs = first_of([f"{shorten(it['name'])}: {_shape(it['shape'])}" for it in result.model["inputs"]], _NAMES)
+    return inputs + first_of_shapes(result)
 
 
 def _shape(shape: list[int] | None) -> str:

@@ -87,7 +87,7 @@ def test_how_a_load_was_put_on() -> None:
     result = load_result(opened("cpu-tensors", 30, 5.0), slo={"p99": 20 * MS}, shapes=["a", "b"], **setup)
     said = "a process each, 2 workers, arrivals of monday.txt, 2 shapes in turns, 2 s each, SLO p99 ≤ 20 ms"
     assert own_line(result) == f"load: {said}"
-    assert heading(result).endswith(f"; {said}")
+    assert heading(result).endswith(f"; the first of 2 shapes; {said}")
 
 
 def test_ci_systems_read_of_load_points() -> None:
