@@ -81,6 +81,7 @@ class RatioEstimate(NamedTuple):
     exact: bool = False  # the figures are no samples, so that there is no noise in them
     doubted: bool = False  # noise of the machine may have made the difference
     apart: bool = False  # each sample is `FAR` times as long as any of the other's, or more: which noise does not make
+    floored: bool = False  # a figure counts as the least that ratios tell apart: the ratio is not that of the two
 
     @property
     def ends(self) -> Interval | None:
@@ -130,12 +131,13 @@ def compare_series(base: Series, other: Series, spread: Spread | None = None) ->
     if same_run and base.blocks and other.blocks and not base.has_load_blocks:
         found = _by_rounds(base, other)
     else:
-        found = (_by_intervals_of_one_run(base, other) if same_run else None) or _apart(base, other, spread)
+        found = (_by_load_blocks(base, other) if same_run else None) or _apart(base, other, spread)
     if found is None:
         return None
     if base.key.metric.group not in COSTS and not 1 / FAR < found.ratio < FAR:
         found = found._replace(apart=_are_far_apart(base, other))
-    return found._replace(doubted=same_run and not _is_beyond_noise(base, other, found.ends))
+    is_floored = min(base.value, other.value) < base.key.metric.unit.least
+    return found._replace(doubted=same_run and not _is_beyond_noise(base, other, found.ends), floored=is_floored)
 
 
 def grows(*several: Series) -> bool:
@@ -183,18 +185,14 @@ def _by_rounds(base: Series, other: Series) -> RatioEstimate | None:
     return RatioEstimate(base.value, other.value, ratio, low, high, paired=True)
 
 
-def _by_intervals_of_one_run(base: Series, other: Series) -> RatioEstimate | None:
-    """Two load points of one run by the figures of their blocks in the same rounds, sizes by their intervals; None of others."""
-    ratio = _ratio(base, other)
-    if base.has_load_blocks and other.has_load_blocks:
-        old, new = base.by_round, other.by_round
-        ratios = {it: _quotient(base.key, new[it], old[it]) for it in old.keys() & new.keys()}
-        half = paired_reach(ratios, base.case.first_rounds)
-        return None if half is None else RatioEstimate(base.value, other.value, ratio, ratio / half, ratio * half, True)
-    if base.key.metric.unit is SIZE and base.ci95 is not None and other.ci95 is not None:
-        found = quotient(other.value, base.value, other.ci95, base.ci95)
-        return RatioEstimate(base.value, other.value, found.ratio, *(found.ci95 or (None, None)))
-    return None
+def _by_load_blocks(base: Series, other: Series) -> RatioEstimate | None:
+    """Two load points of one run by the figures of their blocks in the same rounds; None of others."""
+    if not (base.has_load_blocks and other.has_load_blocks):
+        return None
+    ratio, old, new = _ratio(base, other), base.by_round, other.by_round
+    ratios = {it: _quotient(base.key, new[it], old[it]) for it in old.keys() & new.keys()}
+    half = paired_reach(ratios, base.case.first_rounds)
+    return None if half is None else RatioEstimate(base.value, other.value, ratio, ratio / half, ratio * half, True)
 
 
 def _is_beyond_noise(base: Series, other: Series, ends: Interval | None) -> bool:
@@ -223,7 +221,10 @@ def _apart(base: Series, other: Series, spread: Spread | None) -> RatioEstimate:
     """Two that were measured at different times, or each in its own way."""
     ratio = _ratio(base, other)
     if base.key.metric.unit is SIZE:
-        return RatioEstimate(base.value, other.value, ratio, ratio, ratio, exact=True)
+        if base.ci95 is None and other.ci95 is None:
+            return RatioEstimate(base.value, other.value, ratio, ratio, ratio, exact=True)
+        ends = quotient(other.value, base.value, other.ci95, base.ci95).ci95
+        return RatioEstimate(base.value, other.value, ratio, *(ends or (None, None)))
     reaches = [(spread.reach, spread.reach)] if spread is not None else _reaches(base, other)
     if reaches is None:
         return RatioEstimate(base.value, other.value, ratio, None, None)

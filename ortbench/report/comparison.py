@@ -76,13 +76,13 @@ _TONES = {FASTER: GOOD, SLOWER: BAD, CANNOT_TELL: UNCLEAR}
 
 
 def ratio_cells(row: Row, found: RatioEstimate | None, same: float | None) -> list[str]:
-    """The ratio, its interval unless it is exact, and the word for it unless `same` is None."""
+    """The ratio and its interval, unless it is exact or not that of the figures shown, and the word for it unless `same` is None."""
     if found is None:
         return [NOTHING] * (2 if same is None else 3)
     interval = f"each ≥{FAR}×" if found.apart else NOTHING
     if found.low is not None and found.high is not None and not found.exact and not found.doubted:
         interval = f"{units.change(found.low)}–{units.change(found.high)}"
-    cells = [units.change(found.ratio), interval]
+    cells = [NOTHING, NOTHING] if found.floored else [units.change(found.ratio), interval]
     return cells if same is None else [*cells, verdict_cell(word(found, same, row.is_cost))]
 
 
@@ -379,11 +379,17 @@ def records(
         for number, name in enumerate(names):
             record: dict[str, Any] = {**of, "result": name, "value": row.values[number]}
             for key, ratio in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
-                cells = ratio and {**ratio._asdict(), "verdict": word(ratio, same, row.is_cost)}
-                # Which the verdict says.
-                record[key] = cells and {it: value for it, value in cells.items() if it not in ("doubted", "apart")}
+                record[key] = ratio and _ratio_record(ratio, word(ratio, same, row.is_cost))
             found.append(record)
     return found
+
+
+def _ratio_record(found: RatioEstimate, verdict: str) -> dict[str, Any]:
+    """A ratio in a flat record; none where it is not that of the two figures."""
+    cells: dict[str, Any] = {**found._asdict(), "verdict": verdict}
+    for key in ("doubted", "apart", "floored"):  # which the verdict and the figures say
+        del cells[key]
+    return cells | dict.fromkeys(("ratio", "low", "high") if found.floored else ())
 
 
 def off_target(results: Sequence[Result], names: Sequence[str]) -> list[Notes]:

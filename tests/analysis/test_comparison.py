@@ -211,7 +211,9 @@ def test_pairs_that_are_not_all() -> None:
     found = there(change(*late(2)))
     assert (found.base, found.value, found.ratio) == (500, 350, 0.7)
     assert change(*late(4)) is None
-    assert tuple(there(change(of([0] * 8), of([0] * 8)))) == pytest.approx((0, 0, 1, 1 / 1.03, 1.03, *[False] * 4))
+    assert tuple(there(change(of([0] * 8), of([0] * 8)))) == pytest.approx(
+        (0, 0, 1, 1 / 1.03, 1.03, *[False] * 4, True)
+    )
     assert there(change(of([0] * 8), of([4] * 8))).ratio == 4
 
 

@@ -10,12 +10,15 @@ import pytest
 
 from ortbench.analysis.derive import derive
 from ortbench.core.parts import text as json_text
+from ortbench.features.gate.gates.baseline import check_stored
+from ortbench.features.gate.plan import Limits
 from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json, bmf
 from ortbench.features.suite.job.record import MEASURED, Record, figures, record_from
 from ortbench.features.suite.report import build as build_suite
 from ortbench.features.suite.report import csv as suite_csv
+from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Result
 from ortbench.report import comparison, run
 from ortbench.report.parts import cost_parts, host_table
@@ -79,10 +82,14 @@ def test_cpu_time_is_one_figure_in_a_report_and_in_a_comparison() -> None:
 
 
 def test_a_few_page_faults_are_no_difference() -> None:
-    few, fewer, many = (counted("page_faults", [it]) for it in (3.0, 0.5, 400.0))
+    few, fewer, many = (counted("page_faults", [it] * 3) for it in (3.0, 0.5, 400.0))
     assert "page faults" not in markdown(comparison.build([fewer, few], ["a", "b"], 0.02, in_order=True))
     text = markdown(comparison.build([few, many], ["a", "b"], 0.02, in_order=True))
-    assert "| cpu-tensors | page faults | 3.00 | 400 | 40.0 |" in text
+    assert "| cpu-tensors | page faults | 3.00 | 400 | – | – | more |" in text  # whose ratio is not 40.0
+    found = {it["metric"]: it["vs_first"] for it in comparison.records([few, many], ["a", "b"], 0.02)}["page_faults"]
+    assert (found["ratio"], found["low"], found["verdict"]) == (None, None, "more")
+    (check,) = check_stored(many, few, Limits(0.05, (parse_metric("page_faults"),)))
+    assert "400 against 3.00 (counts as 10.0), ratio 40" in check.text
 
 
 def test_the_summary_of_a_suite() -> None:
