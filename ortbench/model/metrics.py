@@ -358,10 +358,10 @@ _CATALOGUE = [
             "Host memory by which the worker grows in 1,000 inferences: private memory where the system tells it, else the resident set.",
             "leak", "memory leak"),
         _value("device_growth", "device growth", GROWTH, "lower", "Device memory by which the worker grows in 1,000 inferences, by NVML."),
-        _value("host_held", "private memory at end", SIZE, "lower",
-            "Memory of the worker's process alone when a soak ends, without pages that processes share; the resident set where the system "
-            "does not tell private memory."),
-        _value("device_held", "device memory at end", SIZE, "lower", "Device memory that the worker holds when a soak ends, by NVML."),
+        _value("host_held", "private memory, second half", SIZE, "lower",
+            "Median memory of the worker's process alone in the second half of a soak, without pages that processes share; the resident set "
+            "where the system does not tell private memory."),
+        _value("device_held", "device memory, second half", SIZE, "lower", "Median device memory that the worker holds in the second half of a soak, by NVML."),
         _value("handle_growth", "handle growth", COUNTED_GROWTH, "lower", "Open files, sockets and other handles that the worker gains in 1,000 inferences.")._replace(often_zero=True),
         _value("thread_growth", "thread growth", COUNTED_GROWTH, "lower", "Threads that the worker gains in 1,000 inferences.")._replace(often_zero=True),
     ),

@@ -15,6 +15,8 @@ from ortbench.features.gate.plan import Limits
 from ortbench.features.soak.model import SoakedShape
 from ortbench.model.result import Result
 from ortbench.model.result_file import check_result
+from ortbench.report import phrases, run
+from ortbench.report.comparison import records
 from ortbench.report.run import mode_table
 from tests.expect import refusal, there
 from tests.results import fact, result_of, soak_result, values
@@ -76,6 +78,32 @@ def test_what_soaks_side_by_side_end_with() -> None:
     assert (found.verdict, found.values["configuration"], values(found)["end"]) == ("grows", "no CPU arena", LEAK[-1])
 
 
+# An allocator keeps pages for a while and gives them back: what the last reading says is chance.
+WANDERS = [100 * MB - 3 * MB + (number * 7 % 10 + number // 12 % 4) * MB for number in range(280)]
+SHRINKS = [at + 40 * MB for at in WANDERS]
+
+
+@pytest.mark.parametrize(
+    ("private", "other", "verdict"),
+    [
+        ([100 * MB] * 280, [*WANDERS, 92 * MB], "cannot tell"),
+        ([100 * MB] * 280, SHRINKS, "more"),
+        (SHRINKS, [100 * MB] * 280, "less"),
+        (FLAT, [*FLAT, 92 * MB], "same"),
+        (FLAT[:1], ARENA[-1:], "more"),
+    ],
+)
+@pytest.mark.parametrize("run_ids", ["ab", "aa"])
+def test_memory_at_the_end_is_compared_by_the_spread_of_its_readings(
+    private: list[int], other: list[int], verdict: str, run_ids: str
+) -> None:
+    results = [soak_result(private), soak_result(other)]
+    for result, run_id in zip(results, run_ids, strict=True):
+        result.setup["run_id"] = run_id
+    found = {it["metric"]: it["vs_first"] for it in records(results, ["a", "b"], 0.02)}
+    assert found["host_held"]["verdict"] == verdict
+
+
 def soaked(*shapes: str, n: int = 20, private: list[int] = FLAT) -> Result:
     made = soak_result(private)
     made.part["shapes"] = [SoakedShape(name=name, n=n, median_ns=1, p99_ns=1) for name in shapes]
@@ -87,6 +115,12 @@ def test_soaks_of_other_shapes_are_not_comparable() -> None:
     assert mismatches(soaked("s=1"), soaked()) != []
     assert mismatches(soaked("s=1", "s=2"), soaked("s=1", "s=3")) == ["shapes: s=1, s=2 and s=1, s=3"]
     assert mismatches(soaked("s=1", "s=2"), soaked("s=1", n=3)) == []  # the other one may not have come
+
+
+@pytest.mark.parametrize(("shapes", "of"), [(["s=1", "s=2"], "; the first of 2 shapes)"), ([], "scalar)")])
+def test_a_heading_says_how_many_shapes_there_are(shapes: list[str], of: str) -> None:
+    for said in (run.heading, phrases.heading):
+        assert of in said(soaked(*shapes))[0]
 
 
 def test_growth_that_may_be_below_zero_can_be_read_again() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -108,7 +109,8 @@ def test_smaller_arenas_are_soaked_beside(tmp_path: Path) -> None:
     for name, result in results.items():
         assert result["soak"]["readings"][-1]["inferences"] == 30
         assert [(it["name"], it["n"]) for it in result["soak"]["shapes"]] == [(f"batch={it}", 10) for it in (1, 2, 4)]
-        assert result["cases"][0]["metrics"]["host_held"]["value"] == result["soak"]["readings"][-1]["private"]
+        readings = [it["private"] for it in result["soak"]["readings"]]
+        assert result["cases"][0]["metrics"]["host_held"]["value"] == median(readings[len(readings) // 2 :])
         assert re.search(rf"(?m)^[ a-z-]* {name.replace('-', ' ')}  ", out)
 
 

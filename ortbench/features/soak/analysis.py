@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 
 from ortbench.analysis.comparable import Traits
+from ortbench.analysis.intervals import PARTS
 from ortbench.analysis.naming import natural
 from ortbench.core.stats import FEWEST, t_quantile
 from ortbench.core.units import digits, size
@@ -52,7 +53,7 @@ _KEYS = {
     "handles": ("handle_growth", "open handles"),
     "threads": ("thread_growth", "threads"),
 }
-HELD = {HOST_GROWTH: "host_held", DEVICE_GROWTH: "device_held"}  # the metrics of what there is at the end
+HELD = {HOST_GROWTH: "host_held", DEVICE_GROWTH: "device_held"}  # the metrics of what there is in the second half
 
 Readings = Sequence[tuple[float, float]]  # inferences, rising, and what there was after them
 
@@ -222,7 +223,15 @@ def put_figures(case: Case, soak: Soak) -> None:
         if trend.growth is not None:
             case.set_metric(trend.metric, trend.growth.slope, trend.growth.ci95, derived=True)
         if trend.is_memory:
-            case.set_metric(HELD[trend.metric], trend.points[-1][1], derived=True)
+            case.set_metric(HELD[trend.metric], *_held_at_end(trend.points), derived=True)
+
+
+def _held_at_end(points: Readings) -> tuple[float, tuple[float, float]]:
+    """The median of the second half of the readings, and where it may lie by the spread of consecutive parts, as neighbours are alike."""
+    half = points[len(points) // 2 :]
+    middle, parts = (median(y for _, y in half), [median(y for _, y in it) for it in _groups(half, PARTS)])
+    reach = t_quantile(len(parts) - 1) * stdev(parts) if parts[1:] else 0.0
+    return middle, (max(middle - reach, 1.0), middle + reach)
 
 
 _EACH = 20  # inferences of a shape on average, from which on surely none of the shapes that come at random is missing
