@@ -57,7 +57,7 @@ def _first_line(verdict: Verdict) -> str:
     check = min(verdict.checks, key=lambda it: ("failed", "cannot tell", "passed").index(it.verdict), default=None)
     if verdict.failed_cases or check is None:
         what = "; ".join(verdict.failed_cases[:1])
-    elif check.ratio is None or check.limit is None:
+    elif check.verdict != "failed" or check.ratio is None or check.limit is None:  # what cannot be told says why
         what = check.text
     else:
         what = f"{check.name}: ratio {check.ratio:.3f}, limit {check.limit:g}"
