@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.core.eps import SHARED as EP_NAME_SHARED
 from ortbench.features.doctor.facts import BAD, GOOD, KNOW, examine, usable, works
 from ortbench.features.doctor.model import Facts
 from tests.machines import SITE, card, ep, gpu_machine, hardware, quiet_machine
@@ -108,6 +109,18 @@ def test_eps_for_a_card_that_is_not_there_are_no_fault() -> None:
     assert said(facts, KNOW, BAD) == [("Execution providers", KNOW, text, "")]
     assert "CUDA" not in {section for section, *_ in said(facts, GOOD)}
     assert usable(facts) == ["cpu"]
+
+
+def test_eps_of_one_name_are_told_apart_and_other_warnings_stand_elsewhere() -> None:
+    facts = quiet_machine()
+    assert facts["installed"] is not None
+    plugin = {**ep(CUDA, problem="it has trouble"), "package": "onnxruntime-ep-cuda13"}
+    facts["installed"]["eps"] += [ep(CUDA, {"hardware": {"type": "GPU", "vendor": "NVIDIA"}}), plugin]  # type: ignore[list-item]
+    facts["installed"]["warnings"] = [{"code": EP_NAME_SHARED, "message": "two"}, {"code": "another", "message": "no"}]
+    assert [text for _, _, text, _ in said(facts, KNOW)] == [
+        f"{CUDA} 1.31.1 of onnxruntime-ep-cuda13 does not load: this machine has no NVIDIA GPU",
+        "two",
+    ]
 
 
 def test_packages_of_one_module() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ortbench.features.tune.analysis import ALPHA, TOGETHER, Elimination, Search
+from ortbench.features.tune.facts import search_facts
 from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried
 from ortbench.model.modes import CPU_TIME, LATENCY
 from tests.expect import there
@@ -177,3 +178,20 @@ def test_where_time_is_short_every_setting_has_been_tried_before_noise_leads_on(
     last = Search({"threads": ["t1"], "level": ["basic"]})
     last.tell([tried(FIRST, 1), tried(T1, 0.95, (0.5, 1.1)), tried(BASIC, 1.0, (0.5, 1.1))])
     assert last.incumbent == T1
+
+
+@pytest.mark.parametrize(
+    ("untried", "is_compared", "has_memory", "one_process", "verdicts"),
+    [
+        ([], True, True, "", []),
+        (["a"], True, True, "", ["untried"]),
+        (["a"], False, True, "--duration", ["no-conclusion", "one-process"]),
+        ([], True, False, "", ["no-memory"]),
+    ],
+)
+def test_what_there_was_no_time_for_is_said_and_the_last_has_the_command(
+    untried: list[str], is_compared: bool, has_memory: bool, one_process: str, verdicts: list[str]
+) -> None:
+    facts = search_facts(untried, is_compared=is_compared, has_memory=has_memory, one_process=one_process, next_="more")
+    assert [it.verdict for it in facts] == verdicts
+    assert [it.next for it in facts] == [*[""] * (len(facts) - 1), *["more"] * bool(facts)]
