@@ -27,6 +27,7 @@ class View(NamedTuple):
     # of the table of cases, in order: figures, and what no metric is by the report's name; those of a tuple stay together
     columns: tuple[tuple[str, ...], ...] = ()
     screen: tuple[str, ...] = ()  # of the table of the default screen, by their headings
+    beside: tuple[Figure, ...] = ()  # of the default screen of several results, where these are not its times and rates
 
 
 class Kind(NamedTuple):

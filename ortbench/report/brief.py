@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 from ortbench.analysis.advice import Finding, Weight
@@ -15,6 +16,7 @@ from ortbench.report.model import (
     BAD,
     GOOD,
     KEY,
+    SLO,
     UNCLEAR,
     Block,
     Cell,
@@ -74,23 +76,54 @@ def _short(cell: str) -> str:
     return cell if len(cell) <= _LONGEST else shorten(cell, _LONGEST)
 
 
-def fit_table(table: Table, most: int, first: Sequence[tuple[str, ...]] = ()) -> Table:
+def fit_table(table: Table, most: int, first: Sequence[tuple[str, ...]] = (), is_asked: bool = False) -> Table:
     """A table with the columns that fit a screen, the tails last, and so many rows, `first` those with some names, each in its place; the
-    rest is counted."""
+    rest is counted. Of one that `is_asked` for every metric has rows."""
     rows = [*range(len(table.rows))]
     if len(rows) > most:  # the figures that the first row has come first
         keys = [at for at, it in enumerate(table.columns) if it.group == KEY]
         names = [{row[at].partition(" (")[0] for at in keys} for row in table.rows]
         ranks = [next((at for at, it in enumerate(first) if row.issuperset(it)), len(first)) for row in names]
-        rows = sorted(sorted(alike(table), key=lambda row: ranks[row])[:most])
+        chosen = _by_turns(table) if is_asked else alike(table)
+        rows = sorted(sorted(chosen, key=lambda row: ranks[row])[:most])
     cut = replace(
         _without_metric(table, rows),
         bars=[table.bars[row] for row in rows] if table.bars else (),
         groups=_groups(table, rows),
         rest=_rest([row for number, row in enumerate(table.rows) if number not in rows]) or table.rest,
     )
-    figures = [at for at, it in enumerate(cut.columns) if it.group != KEY]
-    return narrow_table(cut, sorted(figures, key=lambda at: _tail(cut.columns[at].name)))
+    widest = _narrow(cut)
+    if not {"ratio", "vs first"} & {it.name for it in cut.columns} or cut.groups:
+        return widest
+    for count in range(1, sum(it.group == KEY for it in cut.columns)):
+        other = _narrow(_as_groups(cut, count))
+        if _figures(other) > _figures(widest):
+            widest = other
+    return widest
+
+
+def _narrow(table: Table) -> Table:
+    """With the columns that fit: the first figure stays, the tails go first."""
+    figures = [at for at, it in enumerate(table.columns) if it.group != KEY]
+    return narrow_table(table, [*figures[:1], *sorted(figures[1:], key=lambda at: _tail(table.columns[at].name))])
+
+
+def _figures(table: Table) -> int:
+    """How many columns hold what was compared: neither names nor what is left out first."""
+    return sum(it.group != KEY and not _tail(it.name) and not it.name.endswith("vs previous") for it in table.columns)
+
+
+def _as_groups(table: Table, count: int) -> Table:
+    """A table whose first so many columns stand above the rows in their place."""
+    groups: list[tuple[int, str]] = []
+    names = [""] * count
+    for at, row in enumerate(table.rows):
+        names = [cell or name for cell, name in zip(row[:count], names, strict=True)]
+        if not groups or groups[-1][1] != ", ".join(names):
+            groups.append((at, ", ".join(names)))
+    return replace(
+        table, columns=table.columns[count:], rows=tuple(row[count:] for row in table.rows), groups=(*groups,)
+    )
 
 
 def _rest(left: Sequence[Sequence[str]]) -> str:
@@ -131,17 +164,27 @@ def _without_metric(table: Table, rows: Sequence[int]) -> Table:
     return replace(table, columns=tuple(columns[:at] + columns[at + 1 :]), rows=tuple(cells))
 
 
-def alike(table: Table) -> list[int]:
-    """The rows of the metric that the first row is of; one without a name of its own is of that above it."""
+def _by_metric(table: Table) -> list[list[int]]:
+    """The rows of each metric; one without a name of its own is of that above it, and what is no figure of the first metric."""
     at = next((at for at, it in enumerate(table.columns) if it.name == "metric"), None)
-    if at is None:
-        return [*range(len(table.rows))]
-    found, metric = [], ""
+    if at is None or not table.rows:
+        return [[*range(len(table.rows))]]
+    metrics: dict[str, list[int]] = {}
+    metric = ""
     for number, row in enumerate(table.rows):
         metric = row[at] or metric
-        if metric == table.rows[0][at]:
-            found.append(number)
-    return found
+        metrics.setdefault(table.rows[0][at] if metric == SLO else metric, []).append(number)
+    return [*metrics.values()]
+
+
+def alike(table: Table) -> list[int]:
+    """The rows of the metric that the first row is of."""
+    return _by_metric(table)[0]
+
+
+def _by_turns(table: Table) -> list[int]:
+    """The first row of each metric, the second of each, and so on."""
+    return [row for turn in zip_longest(*_by_metric(table)) for row in turn if row is not None]
 
 
 # What a screen has
@@ -209,8 +252,9 @@ def fit(title: str, content: Content, height: int = HEIGHT) -> Report:
     for note in urgent[:1]:
         keep(chosen._replace(notes=(note,)))
     tables = (*content.tables, *_tables_of(content.head))
-    rows = max((len(alike(it)) for it in tables), default=0)
-    if rows <= _FEW_ROWS:
+    is_asked = isinstance(content.head, ComparedResults) and content.head.is_asked
+    rows = max((len(it.rows if is_asked else alike(it)) for it in tables), default=0)
+    if is_asked or rows <= _FEW_ROWS:
         keep(*(chosen._replace(rows=count) for count in range(rows, chosen.rows, -1)))
     for finding in content.findings[:1]:
         keep(chosen._replace(findings=(finding,)))
@@ -303,7 +347,8 @@ def _short_head(head: Heading | ComparedResults) -> Heading | ComparedResults:
     lines = 1 if len(head.names) <= _FEW else 0
     headings = [[_cut_text(line, _room_beside(head.names), _OF_A_HEAD) for line in it[:lines]] for it in head.headings]
     shared = [_cut_text(line, WIDTH, _OF_A_HEAD) for line in head.shared[:2]]
-    head = replace(head, shared=shared, headings=headings, more=())
+    table, numbered = head.screen or (head.table, head.numbered)
+    head = replace(head, shared=shared, headings=headings, more=(), table=table, numbered=numbered)
     if head.table is None or head.numbered is None:
         return head
     if not _stands_above(head.names) and _loses_less(head.table, head.numbered):
@@ -314,14 +359,16 @@ def _short_head(head: Heading | ComparedResults) -> Heading | ComparedResults:
 
 
 def _loses_less(named: Table, numbered: Table) -> bool:
-    """Whether a table with the names of results has as many columns on a screen as one with their numbers."""
-    return len(fit_table(named, len(named.rows)).columns) >= len(fit_table(numbered, len(numbered.rows)).columns)
+    """Whether a table with the names of results has as much on a screen, in as few lines, as one with their numbers."""
+    fitted = (fit_table(table, len(table.rows)) for table in (named, numbered))
+    of_named, of_numbered = ((_figures(table), -len(table.groups)) for table in fitted)
+    return of_named >= of_numbered
 
 
 def _with_rows(head: Heading | ComparedResults, rows: int) -> Heading | ComparedResults:
     if isinstance(head, Heading):
         return head
-    table, numbered = (it and fit_table(it, rows) for it in (head.table, head.numbered))
+    table, numbered = (it and fit_table(it, rows, (), head.is_asked) for it in (head.table, head.numbered))
     return replace(head, table=table, numbered=numbered)
 
 

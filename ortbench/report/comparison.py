@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ortbench.analysis.advice import Finding, Weight
-from ortbench.analysis.comparison import CANNOT_TELL, FAR, FASTER, SLOWER, RatioEstimate, Row, in_both, rows, word
+from ortbench.analysis.comparison import RatioEstimate, Row, in_both, rows, word
 from ortbench.analysis.outputs import mark_doubtful
 from ortbench.analysis.series import EVERYTHING, Key, Selection, Series, point_text
-from ortbench.core import units
-from ortbench.core.stats import SAMPLES_FOR, percentile
+from ortbench.core.stats import SAMPLES_FOR
 from ortbench.facts.common import Explanation, Fact
 from ortbench.facts.comparison import (
     FEW_RESULTS,
@@ -28,19 +27,24 @@ from ortbench.facts.comparison import (
 )
 from ortbench.facts.run import findings_of, placement_of, repeated_warnings
 from ortbench.facts.sentences import phrase, sentence_of
-from ortbench.model.metrics import LATENCY, USUAL, Figure, Group, Metric, figure
-from ortbench.model.modes import is_rate
+from ortbench.model.kinds import kind_of
+from ortbench.model.metrics import LATENCY, Figure, figure
 from ortbench.model.result import Result
+from ortbench.report.comparison_cells import (
+    figure_cell,
+    figure_format,
+    figure_text,
+    own_cells,
+    ratio_cells,
+    tail_of,
+    with_own_rows,
+)
 from ortbench.report.model import (
-    BAD,
     EVERYWHERE,
     FILES,
-    GOOD,
     KEY,
-    NOTHING,
     UNCLEAR,
     Block,
-    Cell,
     Column,
     ComparedResults,
     Findings,
@@ -72,25 +76,6 @@ Judged = Collection[tuple[str, Figure]]  # figures of modes
 _PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("verdict vs previous", Kind.WORD, 3))
 
 
-_TONES = {FASTER: GOOD, SLOWER: BAD, CANNOT_TELL: UNCLEAR}
-
-
-def ratio_cells(row: Row, found: RatioEstimate | None, same: float | None) -> list[str]:
-    """The ratio and its interval, unless it is exact or not that of the figures shown, and the word for it unless `same` is None."""
-    if found is None:
-        return [NOTHING] * (2 if same is None else 3)
-    interval = f"each ≥{FAR}×" if found.apart else NOTHING
-    if found.low is not None and found.high is not None and not found.exact and not found.doubted:
-        interval = f"{units.change(found.low)}–{units.change(found.high)}"
-    cells = [NOTHING, NOTHING] if found.floored else [units.change(found.ratio), interval]
-    return cells if same is None else [*cells, verdict_cell(word(found, same, row.is_cost))]
-
-
-def verdict_cell(verdict: str) -> Cell:
-    """The word for a ratio; that of a cost is neither good nor bad."""
-    return Cell(verdict, _TONES.get(verdict, ""))
-
-
 def tables(
     results: Sequence[Result],
     names: Sequence[str],
@@ -117,13 +102,35 @@ def _tables(
 ) -> list[tuple[Table, Table]]:
     """The same, each with the names of results and with numbers in their place."""
     found = in_both(results, figures or rows(results, only))
-    namings = [
-        [mark_doubtful(result, name) for result, name in zip(results, naming, strict=True)]
-        for naming in (names, numbers(len(names)))
-    ]
+    namings = _namings(results, names)
     times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]
     made = [_table(times, namings, same, in_order, "metric", "Side by side", judged)]
     return made + ([_table(costs, namings, same, in_order, "cost", TITLE, judged)] if costs else [])
+
+
+def _namings(results: Sequence[Result], names: Sequence[str]) -> list[list[str]]:
+    """The names of results and their numbers, those of doubtful ones marked."""
+    return [
+        [mark_doubtful(result, name) for result, name in zip(results, naming, strict=True)]
+        for naming in (names, numbers(len(names)))
+    ]
+
+
+def _screen_table(
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float,
+    in_order: bool,
+    only: Selection,
+    figures: Sequence[Row],
+) -> tuple[Table, Table]:
+    """The table of a default screen, which names its metrics: those that were asked for, else those of the kind, else times and rates."""
+    found = in_both(results, figures or rows(results, only))
+    if not only.metrics:
+        of_kind = {it for result in results for view in kind_of(result.kind).views for it in view.beside}
+        chosen = [it for it in found if it.key.figure in of_kind] if of_kind else [it for it in found if not it.is_cost]
+        found = chosen or found
+    return _table(found, _namings(results, names), same, in_order, "metric", "Side by side", (), names_metric=True)
 
 
 def _table(
@@ -134,12 +141,13 @@ def _table(
     what: str,
     title: str,
     judged: Judged,
+    names_metric: bool = False,  # which a default screen does, in short units
 ) -> tuple[Table, Table]:
     """A row for each figure; of more than two results one for each of them. With each of two namings of the results."""
     count = len(namings[0])
     has_points = any(it.key.point for it in found)
-    of_latency = (has_points or count > 2) and {it.key.figure for it in found} == {_LATENCY}
-    unit, show = _figure_format(found)
+    of_latency = not names_metric and (has_points or count > 2) and {it.key.figure for it in found} == {_LATENCY}
+    unit, show = figure_format(found, is_short=names_metric)
     keys = [_MODE, *([Column("point", Kind.WORD, KEY)] if has_points else [])]
     keys += [] if of_latency else [Column(what, Kind.WORD, KEY)]
     kind = Kind.TIME if unit else Kind.NUMBER
@@ -154,23 +162,27 @@ def _table(
     tails = [
         name
         for name in SAMPLES_FOR
-        if any(_tail(it, name) is not None and Figure(it.key.figure.metric, name) not in rows_of for it in every)
+        if any(tail_of(it, name) is not None and Figure(it.key.figure.metric, name) not in rows_of for it in every)
     ]
 
     def tail_cells(series: Series | None) -> list[str]:
-        values = (None if series is None else _tail(series, name) for name in tails)
-        return [_cell(found[0].key.metric if series is None else series.key.metric, value, show) for value in values]
+        values = (None if series is None else tail_of(series, name) for name in tails)
+        return [
+            figure_cell(found[0].key.metric if series is None else series.key.metric, value, show) for value in values
+        ]
 
+    own = own_cells(found)
     if count == 2:
         lines = tuple(
             (
                 *label(row.key),
-                *(_cell(row.key.metric, value, show) for value in row.values),
+                *(figure_cell(row.key.metric, value, show) for value in row.values),
                 *ratio_cells(row, None if (row.key.mode, row.key.figure) in judged else row.since_first[1], same),
                 *(cell for pair in zip(*map(tail_cells, row.found), strict=True) for cell in pair),
             )
             for row in found
         )
+        lines = with_own_rows(lines, found, own, len(keys))
         named, numbered = (
             Table(
                 (
@@ -192,6 +204,7 @@ def _table(
         *keys,
         Column("result", Kind.WORD, KEY),
         *columns(kind, "median" if of_latency else "value", *tails),
+        *columns(Kind.WORD, *own),
         *against,
         *(_PREVIOUS if in_order else ()),
     )
@@ -201,7 +214,8 @@ def _table(
         there = [number for number, value in enumerate(row.values) if value is not None]
         for number in there:  # what a result lacks has no row
             before = label(row.key) if number == there[0] else [""] * len(keys)
-            cells = [_cell(row.key.metric, row.values[number], show), *tail_cells(row.found[number])]
+            cells = [figure_cell(row.key.metric, row.values[number], show), *tail_cells(row.found[number])]
+            cells += [cells_of[row.key.mode, row.key.point][number] for cells_of in own.values()]
             cells += ratio_cells(row, row.since_first[number], same)
             if in_order:
                 ratio, _, *words = ratio_cells(row, row.since_last[number], same)
@@ -212,43 +226,6 @@ def _table(
         for names in namings
     )
     return named, numbered
-
-
-def _tail(series: Series, name: str) -> float | None:
-    """A percentile beside a median of the time that an inference, a loop, a chain or a part of one takes."""
-    metric, statistic = series.key.figure
-    stats = series.case.stats(metric)
-    if (
-        stats is None
-        or statistic != USUAL
-        or series.key.metric.group is not Group.TIME
-        or is_rate(series.key.mode, metric)
-    ):
-        return None
-    return percentile(stats, name)
-
-
-Show = Callable[[Metric, float], str]
-
-
-def _figure_format(found: Sequence[Row]) -> tuple[str, Show]:
-    """The unit of all figures where they share one, and what prints a figure: with its own unit where they do not."""
-    units_of = {it.key.metric.unit for it in found}
-    values = [value for it in found for value in it.values if value]
-    if len(units_of) == 1 and (unit := units_of.pop()).scale is not None:
-        name, cell = unit.column(values)
-        return name, lambda _, value: cell(value)
-    return "", lambda metric, value: metric.unit.text(value)
-
-
-def _cell(metric: Metric, value: float | None, show: Show) -> str:
-    return NOTHING if value is None else show(metric, value)
-
-
-def figure_text(key: Key) -> str:
-    """A figure in a table: the metric, and the statistic unless it is the usual one."""
-    statistic = key.figure.statistic
-    return key.metric.title if statistic in ("", key.metric.usual) else f"{key.metric.title} {statistic}"
 
 
 def build(
@@ -331,8 +308,11 @@ def compared_tables(
     if len(results) == 1:
         return head
     (named, numbered), *more = _tables(results, names, same, in_order, only, judged, figures)
-    others = [table for pair in more for table in pair] if same is not None else []
-    return replace(head, table=named, numbered=numbered, more=others)
+    if same is None:
+        return replace(head, table=named, numbered=numbered)
+    others = [table for pair in more for table in pair]
+    screen = _screen_table(results, names, same, in_order, only, figures)
+    return replace(head, table=named, numbered=numbered, more=others, screen=screen, is_asked=bool(only.metrics))
 
 
 def head_of(results: Sequence[Result], names: Sequence[str]) -> ComparedResults:

@@ -17,6 +17,7 @@ Known = TypeVar("Known")
 NOTHING = "–"  # a cell without a figure
 DERIVED = "≈"  # before what was derived, not measured
 DOUBTED = "?"  # behind what noise of the machine may have made
+SLO = "SLO"  # the column, or the row of two results, of whether an SLO is met
 GOOD, BAD, UNCLEAR = "good", "bad", "unclear"  # tones, which a terminal shows as colours
 
 
@@ -173,6 +174,9 @@ class ComparedResults(Block):
     numbered: Table | None = None
     # another table that is shown below under its title, with the names and with the numbers; or none
     more: Sequence[Table] = ()
+    # the table of a default screen, with the names and with the numbers, and whether all its metrics were asked for; or none
+    screen: tuple[Table, Table] | None = None
+    is_asked: bool = False
 
 
 def numbers(count: int) -> list[str]:

@@ -14,7 +14,7 @@ from ortbench.model.modes import CPU, RESIDENT
 from ortbench.model.result import Result
 from ortbench.model.settings import OF_SESSION
 from ortbench.plan.next_command import session_lines
-from ortbench.report.comparison import ratio_cells
+from ortbench.report.comparison_cells import ratio_cells
 from tests.expect import there
 from tests.results import US, measured, result_of, steady, values
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.analysis.series import Selection
 from ortbench.core.errors import BadInput
 from ortbench.facts import sentences
 from ortbench.facts.sentences import Check
@@ -16,6 +17,7 @@ from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.gate.plan import Limits
 from ortbench.features.gate.report import gate_screen
+from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import LATENCY
 from ortbench.model.result import FAILED, Case, Result
 from ortbench.model.result_file import load
@@ -141,6 +143,34 @@ def test_rows_that_are_left_out_are_those_that_no_finding_is_about(make: Callabl
     assert rows is None or found == rows
     for names in found:
         assert any({*names} <= {cell.partition(" (")[0] for cell in row} for row in shown_rows)
+
+
+# Results side by side
+
+HELD, RATES = ("host_held", "latency.p99"), ("latency", "latency.p99")
+SIDE_BY_SIDE: list[tuple[str, int, tuple[str, ...], list[str]]] = [
+    ("soak", 2, HELD, ["private memory, second half", "104 MB", "latency p99", "ratio", "95% CI", "verdict"]),
+    ("soak", 4, HELD, ["private memory, second half", "104 MB", "latency p99", "vs first", "95% CI", "verdict"]),
+    ("soak", 4, HELD[:1], ["private memory, second half", "104", "vs first", "verdict"]),
+    ("rates", 2, RATES, ["latency ", "latency p99", "ratio", "95% CI", "verdict", "SLO"]),
+    ("rates", 4, RATES, ["latency ", "latency p99", "vs first", "95% CI", "verdict", "SLO"]),
+    ("run", 4, ("h2d", "latency.p99"), ["H2D", "latency p99", "vs first", "95% CI", "verdict"]),
+    ("clients", 2, ("throughput", "latency"), ["throughput", "inf/s", "latency", "ratio", "verdict"]),
+    ("rates", 2, (), ["latency p99", "ratio", "SLO", "violated"]),
+    ("rates", 4, (), ["latency p99", "vs first", "SLO", "violated"]),
+    ("run", 4, (), ["latency", "vs first", "95% CI"]),
+    ("sweep", 2, (), ["latency", "ratio"]),
+    ("soak", 2, (), ["private memory, second half", "ratio", "verdict"]),
+    ("soak", 4, (), ["private memory, second half", "vs first", "verdict"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "count", "metrics", "words"), SIDE_BY_SIDE)
+def test_metrics_of_results_side_by_side(name: str, count: int, metrics: tuple[str, ...], words: list[str]) -> None:
+    only = Selection(metrics=tuple(map(parse_metric, metrics)))
+    compared = [SCRIPTED[name]() for _ in range(count)]
+    text = "\n".join(lines_of(brief(comparison.build(compared, list("abcd")[:count], 0.02, True, only))))
+    assert [word for word in words if word not in text] == [], text
 
 
 # Bandwidth curves, and the checks of a gate

@@ -30,7 +30,7 @@ from ortbench.features.suite.job import record
 from ortbench.model.result import FAILED, Result
 from ortbench.model.result_file import load
 from ortbench.report import comparison, model, run
-from ortbench.report.comparison import verdict_cell
+from ortbench.report.comparison_cells import verdict_cell
 from ortbench.report.model import BAD, GOOD, KEY, Cell, Column, Kind, Report, Table
 from ortbench.report.run import screen as default_screen
 from ortbench.report.terminal import Screen, print_report, print_table, shorten, wrap

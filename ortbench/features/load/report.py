@@ -68,7 +68,7 @@ def load_tables(result: Result) -> list[model.Table]:
 def closed_table(result: Result) -> model.Table:
     """A row for each mode and number of clients; only columns that hold something."""
     clients: KeyColumn = (model.Column("clients", model.Kind.NUMBER, model.KEY), lambda case: load_point_of(case).label)
-    own = {"SLO": Own(partial(_slo_cell, result), model.Kind.WORD)}
+    own = {model.SLO: Own(partial(_slo_cell, result), model.Kind.WORD)}
     return case_table(result, cases_with_figures(result, CONCURRENCY), [MODE, clients], own, CONCURRENCY, "By clients")
 
 
@@ -82,7 +82,7 @@ def open_table(result: Result) -> model.Table:
         lambda case: load_point_of(case).label if case.point else BACK_TO_BACK,
     )
     own = {
-        "SLO": Own(partial(_slo_cell, result), model.Kind.WORD),
+        model.SLO: Own(partial(_slo_cell, result), model.Kind.WORD),
         "queue_delay.mean": Own(partial(_delay_cell, result)),
     }
     return case_table(result, cases, [MODE, rate], own, RATE, title="By rate")
@@ -103,6 +103,9 @@ def _slo_cell(result: Result, case: Case) -> str:
         verdict = "passed" if any(it.checks.get("slo") == {"verdict": "passed"} for it in higher) else verdict
     cell = _MET[verdict]
     return _add_doubt(result, cell) if verdict == "failed" else cell
+
+
+COMPARED_CELLS = {model.SLO: _slo_cell}
 
 
 def _delay_cell(result: Result, case: Case) -> str:

@@ -18,6 +18,7 @@ KIND = RUN._replace(
         compared=figures(LATENCY, "latency.p99", *_SOAKED), several=figures(LATENCY, *_SOAKED), gated=RUN.views[0].gated,
         columns=(tails(LATENCY), ("inferences", "timed"), ("private memory at start", "at end"), _GROWTHS, ("verdict",)),
         screen=("latency", "p99", "inferences", "private memory at start", "at end"),
+        beside=figures("cpu_time", "host_held", "device_held"),
     ),),
     charts=("memory", "distribution", "drift"),
     checks=("require-mode", "max-cpu-nodes", "max-growth"),
