@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from scipy.signal import lfilter
 from scipy.stats import binom, t
 
 from ortbench.analysis.load_points import LEAST, QUANTILES, latency_bounds, mean_interval
@@ -117,6 +119,34 @@ def test_intervals_hold_where_requests_wait_together(utilisation: float, p99_ms:
     assert max(too_low, too_high) <= 0.09 * runs
     assert 0.88 <= held / runs <= 0.99
     assert np.mean(narrower) > 0
+
+
+@pytest.mark.parametrize(
+    ("utilisation", "alike", "count", "p99_ms"),
+    [(0.95, None, 8000, 45.0), (None, 0.9, 1200, 10.24), (None, 0.99, 1200, 10.24), (None, 0.99, 6000, 10.24)],
+)
+def test_no_slo_is_met_by_chance_near_saturation_or_while_a_machine_drifts(
+    utilisation: float | None, alike: float | None, count: int, p99_ms: float
+) -> None:
+    """Of M/D/1, whose p99 a long simulation gave, and of log-normal times whose neighbours correlate so; the limit is the p99."""
+    met, runs = 0, 100
+    for seed in range(runs):
+        if utilisation is not None:
+            rate = utilisation * 1000
+            latencies = served(queueing.poisson_arrivals(rate, count / rate, seed), steady(MS)).latencies
+        else:
+            latencies = (np.exp(drift(there(alike), count, seed)) * MS).astype(np.int64)
+        high = latency_bounds(latencies)["p99"]["high"]
+        met += high is not None and high < p99_ms * MS
+    assert met <= 0.05 * runs
+
+
+def drift(alike: float, count: int, seed: int) -> npt.NDArray[np.float64]:
+    """A stationary autoregressive series, each of its values standard normal."""
+    steps = np.random.default_rng(seed).standard_normal(count)
+    steps[1:] *= np.sqrt(1 - alike**2)
+    series: npt.NDArray[np.float64] = lfilter([1], [1, -alike], steps)
+    return series
 
 
 def test_tails_of_the_binomial_distribution() -> None:

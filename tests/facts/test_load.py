@@ -204,6 +204,13 @@ def few(rate: float, count: int, p99_ms: float, known: int | None = None) -> Cas
     return case
 
 
+def alike(rate: float, count: int, p99_ms: float, high_ms: float, known: int) -> Case:
+    """A rate whose p99 is known by its tail alone, from above."""
+    case = few(rate, count, p99_ms, known)
+    there(case.latency_bounds)["p99"]["high"] = round(high_ms * MS)
+    return case
+
+
 def within(rate: float, p50_ms: float, p99_ms: float, low_ms: float, high_ms: float, **more: Any) -> Case:
     """A rate of whose p99 an interval is known."""
     case = opened(CPU, rate, p50_ms, p99_ms, **more)
@@ -220,6 +227,7 @@ def unclear(rate: float) -> Case:
 MANY = [opened(CPU, rate, 5.0, 30.0) for rate in (10, 20, 30)]
 CLIENTS = [closed(CPU, count, 100.0, 5.0 * count) for count in (1, 2, 4, 8)]
 FEW = "too few requests, a p99 takes 299"
+ALIKE = "{} requests count as {}, as neighbours are alike; a p99 takes 299"
 
 
 @pytest.mark.parametrize(
@@ -230,6 +238,10 @@ FEW = "too few requests, a p99 takes 299"
         (MANY, {"slo": {"p99": 31 * MS, "mean": 6 * MS}}, [("met", "30 requests/s", "")]),
         ([few(10, 20, 15.0)], {}, [("open", FEW, f"{COMMAND} --duration 30s")]),  # 20 in 2 s
         ([few(10, 20, 15.0, known=2)], {}, [("open", FEW, f"{COMMAND} --duration 120s")]),  # waiting requests count less
+        ([few(10, 1215, 15.0, known=135)], {}, [("open", ALIKE.format("1,215", 135), f"{COMMAND} --duration 5s")]),
+        ([few(10, 1215, 15.0, known=290)], {}, [("open", ALIKE.format("1,215", 290), f"{COMMAND} --duration 4s")]),  # not 3 s
+        ([few(10, 500, 15.0, known=400)], {}, [("open", "the last requests were not served", f"{COMMAND} --duration 4s")]),
+        ([alike(10, 500, 15.0, 33.0, known=124)], {}, [("open", ALIKE.format(500, 124), f"{COMMAND} --duration 5s")]),
         ([few(10, 20, 15.0)], {"file": "arrivals.txt"}, [("open", FEW, "")]),  # as long as the file is
         # 19.8 ms known to 2 % takes four times as many requests; 20.0 ms will never tell.
         ([opened(CPU, 10, 5.0, 19.8)], {}, [("open", "too close to the limit", f"{COMMAND} --duration 8s")]),

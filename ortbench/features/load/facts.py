@@ -27,6 +27,7 @@ from ortbench.features.load.analysis import (
     best_of,
     claim_over,
     is_open,
+    lack_of_requests,
     load_point_of,
     measured_cases,
     meets,
@@ -379,7 +380,7 @@ def _why_open(case: Case, asked: Asked) -> Values:
         return {"why": f"it takes {FEW} processes"}
     if _differs(case, asked):
         return {"why": "some processes meet it, some do not"}
-    return {"why": f"too few requests, a {few[0]} takes {LEAST[few[0]]}" if few else "too close to the limit"}
+    return {"why": lack_of_requests(case, few[0]) if few else "too close to the limit"}
 
 
 def _differs(case: Case, asked: Asked) -> bool:
@@ -404,12 +405,12 @@ def _longer_search(result: Result, case: Case, asked: Asked) -> str:
 
 
 def _many(case: Case, asked: Asked) -> float | None:
-    """How many times as many requests would tell; None where a figure is as good as its limit. How many independent ones a few requests
-    are worth is known badly: one of four is taken at least."""
+    """How many times as many requests would tell; None where a figure is as good as its limit. How many independent ones requests are
+    worth is known badly: of a few one of four is taken at least, and where enough count for too few twice as many tell at the least."""
     found, few = times_longer(case, asked), undecided_statistics(case, asked)
     if few:
         least = max(LEAST[stat] for stat in few) / latency_of(case).n
-        return min(found, 4 * least) if least > 1 else found
+        return min(found, 4 * least) if least > 1 else max(found, 2.0)
     return found if found <= _MOST_TIMES else None
 
 
@@ -466,7 +467,7 @@ SENTENCES = {
     ("check-speedup", "few-blocks"): Sentence("throughput of {what} to that of cpu-tensors: ratio {ratio} (fewer than {needed:block}, so no interval; a longer --duration gives more), must be at least {limit}.", LONGER, _ANSWER, "unclear", "load"),
     ("check-slo", "queue"): Sentence("{stat} of {what}: requests come as fast as they are served or faster, so the queue grows as long as they come; must be at most {limit}.", "fewer requests, more workers", _ANSWER, "bad", "load"),
     ("check-slo", "old"): Sentence("{stat} of {what}: {value} (the result is of an older ortbench; measure again), must be at most {limit}.", "measure again", _ANSWER, "unclear", "load"),
-    ("check-slo", "few-requests"): Sentence("{stat} of {what}: {value} (too few requests, {stat} takes {needed} or more; a longer --duration gives more), must be at most {limit}.", LONGER, _ANSWER, "unclear", "load"),
+    ("check-slo", "few-requests"): Sentence("{stat} of {what}: {value} ({why}; a longer --duration gives more), must be at most {limit}.", LONGER, _ANSWER, "unclear", "load"),
     ("check-slo", "largest"): Sentence("{stat} of {what}: {value}, must be at most {limit}.", "see the load's report", _ANSWER, "", "load"),
     ("check-slo", "met"): Sentence("{stat} of {what}: {value} (at most {high} with 95% confidence), must be at most {limit}.", "nothing", _ANSWER, "good", "load"),
     ("check-slo", "violated"): Sentence("{stat} of {what}: {value} (at least {low} with 95% confidence), must be at most {limit}.", "fewer requests, a faster mode", _ANSWER, "bad", "load"),

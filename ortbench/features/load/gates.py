@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ortbench.analysis.intervals import quotient
 from ortbench.analysis.load_points import CPU as CPU_METRICS
-from ortbench.analysis.load_points import FEWEST_BLOCKS, LEAST, P50, by_name, interval, is_full, latency_of, rate_of
+from ortbench.analysis.load_points import FEWEST_BLOCKS, P50, by_name, interval, is_full, latency_of, rate_of
 from ortbench.analysis.series import PERCENTILES, Key, Point, block_figure_of, is_of, point_text
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.features import candidates
@@ -31,12 +31,14 @@ from ortbench.features.load.analysis import (
     LoadPoint,
     bounds_of,
     is_measured,
+    lack_of_requests,
     limit_text,
     load_cases,
     load_point_of,
     meets,
     slo_cases,
     slo_in,
+    undecided_statistics,
 )
 from ortbench.features.load.facts import search_fact
 from ortbench.features.load.model import KIND, SloRate
@@ -115,7 +117,7 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
     is_met, within = meets(case, {stat: most}), bounds_of(case, stat)
     values: Values = {
         "stat": stat, "what": f"{case.mode} {load_point_of(case).phrase}", "value": ns(by_name(latency_of(case), stat)), "limit": limit_text(most),
-        "needed": LEAST.get(stat, 0),
+        "why": lack_of_requests(case, stat),
     }  # fmt: skip
     if within is not None:
         ends = {"low": within["low"], "high": within["high"]}
@@ -124,7 +126,7 @@ def _keeps(case: Case, stat: str, most: int) -> Check:
         said = "queue"
     elif within is None:
         said = "old"
-    elif is_met is None and within["high"] is None:
+    elif undecided_statistics(case, {stat: most}):
         said = "few-requests"
     elif stat == "max":
         said = "largest"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -159,10 +159,33 @@ def bounds_of(case: Case, stat: str) -> LatencyBounds | None:
     return (case.latency_bounds or {}).get("p50" if stat == "median" else stat)
 
 
-def undecided_statistics(case: Case, slo: Iterable[str]) -> list[str]:
-    """The statistics of which a load point has too few requests to say that they are below any limit."""
-    known = [(stat, within) for stat in slo if (within := bounds_of(case, stat)) is not None]
-    return [stat for stat, within in known if within["high"] is None and not is_full(case)]
+def undecided_statistics(case: Case, slo: Mapping[str, int]) -> list[str]:
+    """The statistics of which a load point has too few requests, or too few that count, to say that they are below their limits."""
+    if is_full(case):
+        return []
+    return [it for it, most in slo.items() if _meets(case, it, most) is None and _lacks_requests(case, it, most)]
+
+
+def _lacks_requests(case: Case, stat: str, most_ns: int) -> bool:
+    within = bounds_of(case, stat)
+    if within is None or (within["high"] is not None and by_name(latency_of(case), stat) > most_ns):
+        return False
+    return within["high"] is None or within["requests"] < _least_that_count(stat)
+
+
+def _least_that_count(stat: str) -> int:
+    return LEAST[stat] // 4 if stat == P50 else LEAST[stat]  # of so few four count for one
+
+
+def lack_of_requests(case: Case, stat: str) -> str:
+    """Why a load point cannot tell that a statistic is below a limit (`undecided_statistics`)."""
+    count, within = latency_of(case).n, bounds_of(case, stat)
+    if count < LEAST[stat] or within is None:
+        return f"too few requests, a {stat} takes {LEAST[stat]}"
+    least = _least_that_count(stat)
+    if within["requests"] >= least:
+        return "the last requests were not served"
+    return f"{count:,} requests count as {within['requests']:,}, as neighbours are alike; a {stat} takes {least}"
 
 
 def times_longer(case: Case, slo: Mapping[str, int]) -> float:
@@ -176,7 +199,7 @@ def _longer(case: Case, stat: str, most_ns: int) -> float:
         return math.inf
     figure = by_name(latency_of(case), stat)
     end = within["high"] if figure <= most_ns else within["low"]
-    if end is None:
+    if end is None or _lacks_requests(case, stat, most_ns):
         return max(1.0, LEAST[stat] / within["requests"])
     return max(1.0, ((end - figure) / (most_ns - figure)) ** 2) if figure != most_ns else math.inf
 
