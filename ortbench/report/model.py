@@ -174,7 +174,7 @@ class ComparedResults(Block):
     numbered: Table | None = None
     # another table that is shown below under its title, with the names and with the numbers; or none
     more: Sequence[Table] = ()
-    # the table of a default screen, with the names and with the numbers, and whether all its metrics were asked for; or none
+    # the table of a default screen, with the names and with the numbers, and whether all its metrics are to be seen; or none
     screen: tuple[Table, Table] | None = None
     is_asked: bool = False
 

@@ -161,16 +161,24 @@ SIDE_BY_SIDE: list[tuple[str, int, tuple[str, ...], list[str]]] = [
     ("run", 4, (), ["latency", "vs first", "95% CI"]),
     ("sweep", 2, (), ["latency", "ratio"]),
     ("soak", 2, (), ["private memory, second half", "ratio", "verdict"]),
-    ("soak", 4, (), ["private memory, second half", "vs first", "verdict"]),
+    ("soak", 4, (), ["CPU time", "private memory, second half", "vs first", "verdict"]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "count", "metrics", "words"), SIDE_BY_SIDE)
 def test_metrics_of_results_side_by_side(name: str, count: int, metrics: tuple[str, ...], words: list[str]) -> None:
     only = Selection(metrics=tuple(map(parse_metric, metrics)))
-    compared = [SCRIPTED[name]() for _ in range(count)]
-    text = "\n".join(lines_of(brief(comparison.build(compared, list("abcd")[:count], 0.02, True, only))))
-    assert [word for word in words if word not in text] == [], text
+    compared, names = [SCRIPTED[name]() for _ in range(count)], list("abcd")[:count]
+    for result in compared:
+        result.noise = results.noise_of(2, 1.2, [0.5] * 12)
+        for case in result.cases if name == "soak" else ():
+            case.metrics["cpu_time"] = case.metrics["latency"]
+    for report in (
+        comparison.build(compared, names, 0.02, True, only),
+        comparison.build_configurations(compared, names, 0.02, "reports/some", only),
+    ):
+        text = "\n".join(lines_of(brief(report)))
+        assert [word for word in words if word not in text] == [], text
 
 
 # Bandwidth curves, and the checks of a gate
