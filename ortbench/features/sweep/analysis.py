@@ -41,9 +41,9 @@ def meets_slo(case: Case, slo: Slo) -> bool | None:
 
 
 def why_not_told(slo: Slo) -> str:
-    """Why it may not be told whether a shape meets an SLO, and what helps."""
+    """Why it may not be told whether a shape meets an SLO."""
     stat = _statistic(slo)
-    return f"a {stat} takes {LEAST[stat]} samples, more where it is close to the limit: give a longer --duration"
+    return f"a {stat} takes {LEAST[stat]} samples, more where neighbours are alike or it is close to the limit"
 
 
 def _statistic(slo: Slo) -> str:

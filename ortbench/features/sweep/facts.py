@@ -9,7 +9,7 @@ from ortbench.analysis.items import cases_of, differing_dims
 from ortbench.analysis.noise import is_busy, quiet_options
 from ortbench.facts.common import Fact, Quantity, Values, condition, ns, per_s, times
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
-from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, meets_slo, slo_of, ties
+from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, meets_slo, slo_of, ties, why_not_told
 from ortbench.features.sweep.model import Best, BestShape
 from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
 from ortbench.model.result import Result
@@ -59,7 +59,8 @@ def _best(result: Result) -> Iterator[Fact]:
             if slo is not None and not is_rate(mode, LATENCY):
                 is_known = None not in [meets_slo(case, slo) for _, case in cases_of(result, mode)]
                 after = "" if is_known else _longer(result)
-                yield Fact("slo-shape", "none" if is_known else "open", mode, {"slo": text}, after)
+                values: Values = {"slo": text, **({} if is_known else {"why": why_not_told(slo)})}
+                yield Fact("slo-shape", "none" if is_known else "open", mode, values, after)
         elif best["by"] != ITEMS:
             yield Fact("slo-shape", "largest", mode, {"slo": text, "shape": best["shape"]}, "", _point(result, best))
         elif is_noisy(result, mode):
@@ -146,7 +147,7 @@ def _first_inferences(result: Result) -> Iterator[Fact]:
 SENTENCES = {
     ("check-slo-shape", "met"): Sentence("SLO of {mode}: {slo} is met; best with {shape}.", "batch to this shape", _ANSWER, "good", "sweeps"),
     ("check-slo-shape", "met-rate"): Sentence("SLO of {mode}: {slo} is met; best with {shape}, {rate}.", "batch to this shape", _ANSWER, "good", "sweeps"),
-    ("check-slo-shape", "open"): Sentence("SLO of {mode}: whether a shape meets {slo} cannot be told: {why}.", LONGER, _ANSWER, "unclear", "sweeps"),
+    ("check-slo-shape", "open"): Sentence("SLO of {mode}: whether a shape meets {slo} cannot be told: {why}; a longer --duration gives more.", LONGER, _ANSWER, "unclear", "sweeps"),
     ("check-slo-shape", "none"): Sentence("SLO of {mode}: no shape meets {slo}.", "smaller shapes, a faster mode or EP", _ANSWER, "bad", "sweeps"),
     ("best-shape", "known"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}.", "batch to this shape", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
     ("best-shape", "largest"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}. A larger one may have more.", "try larger shapes", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
@@ -155,7 +156,7 @@ SENTENCES = {
     ("best-shape", "noise"): Sentence("The machine was too busy to tell which shape has the most items/s with {mode}.", WAIT, _ANSWER, "unclear", "noise"),
     ("slo-shape", "largest"): Sentence("{shape} is the largest shape that meets {slo} with {mode}.", "pad to no more than this shape", _ANSWER, "good", "sweeps"),
     ("slo-shape", "none"): Sentence("No shape meets {slo} with {mode}.", "smaller shapes, a faster mode or EP", _ANSWER, "bad", "sweeps"),
-    ("slo-shape", "open"): Sentence("Cannot tell whether a shape meets {slo} with {mode}: too few samples.", LONGER, _ANSWER, "unclear", "sweeps"),
+    ("slo-shape", "open"): Sentence("Cannot tell whether a shape meets {slo} with {mode}: {why}.", LONGER, _ANSWER, "unclear", "sweeps"),
     ("items", "unknown"): Sentence("No shape is the best: how many items an inference has is not known.", "--items DIM, the dimension that counts them, or --items N", _GAIN, "", "sweeps"),
     ("switching", "costs"): Sentence("Switching shapes makes an inference {ratio:ci} as long with {mode}, most with {worst} ({worst_ratio}).", "group requests by shape", _GAIN, "", "sweeps", figure=("Switching shapes", "ratio")),
     ("switching", "dear"): Sentence("Switching shapes makes an inference {ratio:ci} as long with {mode}, most with {worst} ({worst_ratio}).", "pad inputs to one shape, or use a session for each shape", _ANSWER, "bad", "sweeps", figure=("Switching shapes", "ratio")),

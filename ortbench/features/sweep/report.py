@@ -32,7 +32,7 @@ from ortbench.report.phrases import measured_report, said_once
 
 _NAMES = 3  # of shapes that a heading has
 BEST, TIE, WORSE, SMALLER = "best", "as good", "worse", "smaller"
-_MET = {True: "met", False: "violated", None: "too few samples"}
+_MET = {True: "met", False: "violated", None: CANNOT_TELL}
 _SHAPE = model.Column("shape", model.Kind.NAME, model.KEY)
 _SHAPES = (
     _SHAPE,
