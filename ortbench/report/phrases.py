@@ -75,9 +75,8 @@ def processes_in(result: Result) -> int:
 def inputs_line(result: Result) -> str:
     """The inputs and their shapes."""
     many = kind_of(result.kind).many_shapes
-    return ", ".join(
-        f"{shorten(it['name'])}: {shape_text(it, many)}" for it in result.model["inputs"]
-    ) + first_of_shapes(result)
+    named = [f"{shorten(tensor['name'])}: {shape_text(tensor, many)}" for tensor in result.model["inputs"]]
+    return ", ".join(named) + first_of_shapes(result)
 
 
 def first_of_shapes(result: Result) -> str:

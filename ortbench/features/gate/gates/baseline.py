@@ -159,7 +159,7 @@ def _check(one: Series, base: Series, limits: Limits, *best: Fact) -> Check:
         return check_by(name, verdict, *best, fact, limit=most, **more)
     low, high = (None, None) if found.exact else (found.low, found.high)
     values: Values = {
-        "what": name, "value": _counted(one, found.value), "base": _counted(base, found.base), "ratio": ratio_of(found.ratio, low, high),
+        "what": name, "value": _figure_text(one, found.value), "base": _figure_text(base, found.base), "ratio": ratio_of(found.ratio, low, high),
         "limit": f"{most:.4g}",
     }  # fmt: skip
     said = "exact" if found.exact else "ratio"
@@ -170,7 +170,7 @@ def _check(one: Series, base: Series, limits: Limits, *best: Fact) -> Check:
     return check_by(name, verdict, *best, fact, ratio=found.ratio, low=low, high=high, limit=most, **more)
 
 
-def _counted(series: Series, value: float) -> str:
+def _figure_text(series: Series, value: float) -> str:
     """A figure and, where it is below the least that ratios tell apart, as what it counts in them."""
     text, least = series.text(value), series.key.metric.unit.least
     return text if value >= least else f"{text} (counts as {series.text(least)})"
