@@ -354,7 +354,7 @@ def test_programs_of_all_pythons_and_versions_are_recorded_alike(others: bool, t
             result["sessions"], key=lambda it: it["name"] == "multi_output.onnx" or -it["counts"]["calls"]
         )
         assert [it["counts"]["calls"] for it in (first, second, third)] == [50, 20, 10], python
-        assert (third["pool"], third["pool_ns"] > 0) == (1, True)  # of threads that have ended
+        assert third["pool"] == 1
         assert first["about"]["entries"] == {"session.intra_op.allow_spinning": "0"}
         binding = {"calls": 10, "binds": 20, "copies": 10}
         assert {key: first["binding"][key] for key in binding} == binding
