@@ -256,6 +256,9 @@ def replace_words(typed: Sequence[str]) -> None:
     os.environ[_WORDS], os.environ[_NUMBER] = "\n".join([*before, *current]), str(len(before))
 
 
+# The commands of the core, and what carries out the plans of a command
+
+
 def run(given: RawOptions, model: Model) -> None:
     """An I/O mode is a way to pass inputs and get outputs: see 'ortbench explain mode'.
     Results are folders in reports/.

@@ -1,6 +1,6 @@
 """NVIDIA GPUs through NVML: what there is, whether their state moved while something was measured on them, and which rounds were throttled.
 
-Readings come between blocks, ten a second: the time between two of them counts as held back if one of them says so. A round is
+Readings come between blocks, ten a second: the time between two of them counts as throttled if one of them says so. A round is
 left out whole, with all its modes and configurations, so that blocks that alternated stay pairs.
 """
 
@@ -376,7 +376,7 @@ def throttling_bits(readings: Sequence[GpuReading]) -> int:
 def throttled_rounds(
     readings: Sequence[GpuReading], cases: Sequence[Case], cards: Collection[int] | None = None
 ) -> Throttled | None:
-    """Which rounds were measured while a GPU was held back, and whether the others suffice; None where none was.
+    """Which rounds were measured while a GPU was throttled, and whether the others suffice; None where none was.
 
     Readings are of all GPUs, in order; those of `cards` count, which were measured, or of all where nobody knows (None).
     """
@@ -399,7 +399,7 @@ def throttled_rounds(
 
 
 def _spans(readings: Sequence[GpuReading], bits: int) -> Iterator[Span]:
-    """When a GPU was held back, ns."""
+    """When a GPU was throttled, ns."""
     known = [(reading["at_ns"], bool(reading["reasons"] & bits)) for reading in readings
              if "at_ns" in reading and "reasons" in reading]  # fmt: skip
     if known and known[0][1]:

@@ -9,7 +9,16 @@ from ortbench.analysis.items import cases_of, differing_dims
 from ortbench.analysis.noise import is_busy, quiet_options
 from ortbench.facts.common import Fact, Quantity, Values, condition, ns, per_s, times
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
-from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, meets_slo, slo_of, ties, why_not_told
+from ortbench.features.sweep.analysis import (
+    ITEMS,
+    has_a_cost,
+    how_known,
+    is_noisy,
+    meets_slo,
+    slo_of,
+    ties,
+    why_not_told,
+)
 from ortbench.features.sweep.model import Best, BestShape
 from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
 from ortbench.model.result import Result
@@ -80,10 +89,10 @@ def _best_shape(result: Result, mode: str, best: BestShape) -> Fact:
     rate = per_s(best["items_per_s"] or 0, None if ends is None else (ends[0], ends[1]), "items")
     values: Values = {"shape": best["shape"], "rate": rate, **condition(result, mode)}
     alike, unknown = ties(result, mode)
-    verdict, after = "known", ""
+    verdict = how_known(result, mode)
+    after = _longer(result) if verdict == "open" else ""
     if unknown or alike:
         values["ties"] = unknown or alike
-        verdict, after = ("open", _longer(result)) if unknown else ("tied", "")
     elif _has_most(result, best["shape"]):
         verdict, after = "largest", _larger(result, best["shape"])
     return Fact("best-shape", verdict, mode, values, after, _point(result, best))
