@@ -131,7 +131,7 @@ def _rest(left: Sequence[Sequence[str]]) -> str:
     if not left:
         return ""
     if isinstance(left[0][0], Cell):
-        return _cut_text(f"{len(left)} more, see -v: {', '.join(row[0] for row in left)}", WIDTH, _OF_A_LIST)
+        return _names_left("more", [row[0] for row in left], WIDTH)
     return f"{units.count(len(left), 'more row')}: -v"
 
 
@@ -306,9 +306,14 @@ def _name_checks(notes: Sequence[Note]) -> list[Note]:
     found = []
     for tone, verdict in _VERDICTS.items():
         if checks := [it for it in notes if it.name and it.tone == tone]:
-            text = f"{len(checks)} {verdict}, see -v: {', '.join(it.name for it in checks)}"
-            found.append(Note(_cut_text(text, WIDTH - _SIGN, _OF_A_LIST), checks[0].sign, tone))
+            text = _names_left(verdict, [it.name for it in checks], WIDTH - _SIGN)
+            found.append(Note(text, checks[0].sign, tone))
     return found
+
+
+def _names_left(what: str, names: Sequence[str], width: int) -> str:
+    """How many checks are left out, and which."""
+    return _cut_text(f"{len(names)} {what}, see -v: {', '.join(names)}", width, _OF_A_LIST)
 
 
 # What is too long

@@ -12,7 +12,7 @@ What those who read it do with it decides much here:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -124,24 +124,23 @@ def _seconds(result: Result, check: Check) -> float:
 
 
 def junit_file(publication: Publication, _: str) -> str:
-    return junit_xml(publication.title, outcomes_of(publication), _notes(publication), publication.seconds)
+    notes = _notes(publication)
+    of_all = [f"{group}: {note}" if group else note for group, of_group in notes.items() for note in of_group]
+    return junit_xml(publication.title, outcomes_of(publication, notes), of_all, publication.seconds)
 
 
-def outcomes_of(publication: Publication) -> list[Outcome]:
-    """Those of all parts, baselines at the end."""
+def outcomes_of(publication: Publication, known_notes: Mapping[str, Sequence[str]] | None = None) -> list[Outcome]:
+    """Those of all parts, baselines at the end, with the `_notes` of the publication."""
+    notes = _notes(publication) if known_notes is None else known_notes
     parts = sorted(publication.parts, key=lambda part: part.is_baseline)
-    notes = {group: _notes_of(of) for group, of in _by_group(publication)}
     return [outcome for part in parts for outcome in _outcomes_of_part(part, publication.why, notes[part.group])]
 
 
-def _notes(publication: Publication) -> list[str]:
-    """What was wrong with the machine, and what results warn of; those of a suite's cases with their names."""
-    return [f"{group}: {note}" if group else note for group, of in _by_group(publication) for note in _notes_of(of)]
-
-
-def _by_group(publication: Publication) -> Iterator[tuple[str, list[Part]]]:
-    for group in dict.fromkeys(part.group for part in publication.parts):
-        yield group, [part for part in publication.parts if part.group == group]
+def _notes(publication: Publication) -> dict[str, list[str]]:
+    """What was wrong with the machine, and what results warn of, by the group of parts that were measured together, such as a suite's case."""
+    parts = publication.parts
+    groups = dict.fromkeys(part.group for part in parts)
+    return {group: _notes_of([part for part in parts if part.group == group]) for group in groups}
 
 
 def _notes_of(parts: Sequence[Part]) -> list[str]:
