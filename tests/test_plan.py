@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.features.load.plan import load_in, load_of
 from ortbench.model.modes import MODES, USUAL_MODES
 from ortbench.plan.option_types import parse_dimension, parse_precision, parse_share
 from ortbench.plan.options import options_of, owners_in_features
@@ -122,6 +123,16 @@ def test_threads_between_operators_are_of_parallel_configurations_alone() -> Non
     assert modes == [("sequential", None), ("parallel", 2), ("parallel", 4)]
     with pytest.raises(BadInput, match="operators run one at a time"):
         check(planned(execution_mode="sequential", inter_op_threads="2")[0])
+
+
+def test_lists_of_workers_and_of_what_clients_of_a_load_have() -> None:
+    given = typed({"rate": "10,20", "workers": "1,2", "sessions": "shared,process"}, "load")
+    found = plan_configurations(given, "load", lambda it: load_of("models/tiny.onnx", it))
+    pairs = [(sessions, workers) for sessions in ("shared", "process") for workers in (1, 2)]
+    assert [(load_in(it).sessions, load_in(it).workers, load_in(it).rate) for it in found] == [
+        (*it, (10, 20)) for it in pairs
+    ]
+    assert name_configurations(found) == [f"sessions={sessions} workers={workers}" for sessions, workers in pairs]
 
 
 @pytest.mark.parametrize(

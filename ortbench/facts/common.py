@@ -242,17 +242,25 @@ def _island(island: Island, ep: str) -> Fact:
 
 
 def thread_facts(result: Result) -> Iterator[Fact]:
-    """More threads of ONNX Runtime than there are cores for them. Unless told otherwise it takes as many as the machine has physical cores,
-    and on Linux pins each to one: those that the process may not use are pinned to as well, and no limit of a container is heeded."""
-    if result.target["ep"] != CPU_EP:
-        return
-    cpu, asked = result.environment["cpu"], result.target.get("intra_op_threads") or 0
-    threads = asked or cpu.get("physical_cores") or 1
-    cores = min(filter(None, (cpu.get("usable_cores"), cpu.get("core_limit"))), default=threads)
+    """More threads of ONNX Runtime than there are cores for them."""
+    threads, cores = threads_and_cores(result)
     if threads > cores:
         values: Values = {"threads": threads, "cores": Quantity(cores, "1")}
         fewer = again(result, "--intra-op-threads", str(max(1, int(cores))))
-        yield Fact("threads", "beyond-cores" if asked else "of-the-host", "", values, fewer)
+        yield Fact(
+            "threads", "beyond-cores" if result.target.get("intra_op_threads") else "of-the-host", "", values, fewer
+        )
+
+
+def threads_and_cores(result: Result) -> tuple[int, float]:
+    """The threads of a session on the CPU EP, none on another, and the cores for them. Unless told otherwise ONNX Runtime takes as many as the
+    machine has physical cores, and on Linux pins each to one: those that the process may not use are pinned to as well, and no limit of a
+    container is heeded."""
+    if result.target["ep"] != CPU_EP:
+        return 0, 0
+    cpu = result.environment["cpu"]
+    threads = result.target.get("intra_op_threads") or cpu.get("physical_cores") or 1
+    return threads, min(filter(None, (cpu.get("usable_cores"), cpu.get("core_limit"))), default=threads)
 
 
 def host_facts(result: Result) -> Iterator[Fact]:

@@ -74,7 +74,14 @@ def cpu_model() -> str:
 
 def usable_cores() -> int | None:
     """Cores this process may run on, which in a container can be fewer than there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    import psutil  # Windows has affinities, macOS none
+
+    with contextlib.suppress(OSError, psutil.Error):
+        if (affinity := getattr(psutil.Process(), "cpu_affinity", None)) is not None:
+            return len(affinity())
+    return os.cpu_count()
 
 
 def physical_cores(root: Path = Path("/")) -> int | None:

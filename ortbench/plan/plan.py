@@ -378,7 +378,7 @@ class OutputOptions:
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write the result as JSON; '-' is standard output.",
-        commands=(*_MEASURES, "compare"), common=OFTEN,
+        commands=(*_MEASURES, "compare"),
     )  # fmt: skip
     files: Mapping[str, str] = field(default_factory=dict, metadata={"options": _FILES})  # by the options of features
     markdown: str | None = _written(

@@ -139,7 +139,7 @@ class Target:
     )  # fmt: skip
     options: dict[str, str] = _runs(
         "ep-option", "K=V", f"Set an option of the EP. {_COMMA}", kind=types.PAIRS, default={}, check=is_text, is_of_one_ep=True,
-        lists=REPEATED, commands=_PLACED, common=OFTEN,
+        lists=REPEATED, commands=_PLACED, common=("run",),
     )  # fmt: skip
     session_config: dict[str, str] = _runs(
         "session-config", "K=V", f"Set an entry of the session's configuration. {_COMMA}", kind=types.PAIRS, default={}, check=is_text,

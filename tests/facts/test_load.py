@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ortbench.facts.common import Fact
+from ortbench.core.eps import CPU_EP
+from ortbench.facts.common import Fact, Quantity
 from ortbench.facts.run import facts_of, headline, repeated_warnings
 from ortbench.facts.sentences import sentence
 from ortbench.model.result import Case, Result
@@ -140,6 +141,23 @@ def test_waiting_for_the_gil_where_it_is_most(sessions: str, after: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("sessions", "cores", "found"),
+    [
+        ("own", 8, [({"threads": 16, "sessions": 8, "cores": Quantity(8, "1")}, "ortbench load m.onnx --intra-op-threads 1")]),
+        ("process", 15, [({"threads": 16, "sessions": 8, "cores": Quantity(15, "1")}, "ortbench load m.onnx --intra-op-threads 1")]),
+        ("process", 16, []),
+        ("shared", 8, []),
+    ],
+)  # fmt: skip
+def test_threads_of_all_sessions_beyond_the_cores(sessions: str, cores: int, found: list[object]) -> None:
+    result = load_result(closed(CPU, 4, 100, 1.0), closed(CPU, 8, 105, 8.0), sessions=sessions)
+    result.target["ep"], result.target["intra_op_threads"] = CPU_EP, 2
+    result.environment["cpu"] = {"model": "A CPU", "usable_cores": cores, "cores": cores}
+    result.command = ["ortbench", "load", "m.onnx"]
+    assert [(it.values, it.next) for it in facts(result, "threads")] == found
+
+
+@pytest.mark.parametrize(
     ("overall", "of_one", "verdict", "shape"),
     [
         ((1.2, 1.6), (2.9, 3.1), "longer", None),
@@ -225,6 +243,7 @@ def unclear(rate: float) -> Case:
 
 
 MANY = [opened(CPU, rate, 5.0, 30.0) for rate in (10, 20, 30)]
+HALVES = [opened(CPU, rate, 5.0, 30.0) for rate in (0.5, 1)]
 CLIENTS = [closed(CPU, count, 100.0, 5.0 * count) for count in (1, 2, 4, 8)]
 FEW = "too few requests, a p99 takes 299"
 ALIKE = "{} requests count as {}, as neighbours are alike; a p99 takes 299"
@@ -235,6 +254,7 @@ ALIKE = "{} requests count as {}, as neighbours are alike; a p99 takes 299"
     [
         (CLIENTS, {"slo": {"p50": 12 * MS}}, [("met", "2 clients", ""), ("violated-at-several", "with 4 and 8 clients", "")]),
         (MANY, {}, [("violated-at-several", "at 10, 20 and 30 requests/s", "")]),
+        (HALVES, {}, [("violated-at-several", "at 0.5 and 1 requests/s", "")]),
         (MANY, {"slo": {"p99": 31 * MS, "mean": 6 * MS}}, [("met", "30 requests/s", "")]),
         ([few(10, 20, 15.0)], {}, [("open", FEW, f"{COMMAND} --duration 30s")]),  # 20 in 2 s
         ([few(10, 20, 15.0, known=2)], {}, [("open", FEW, f"{COMMAND} --duration 120s")]),  # waiting requests count less
@@ -285,8 +305,9 @@ def test_the_highest_rate_that_meets_the_slo() -> None:
     met = values(fact(result, "slo-rate", DEVICE))
     assert (met["rate"], met["latency"], met["violated_from"], met["requests"]) == (210, 18 * MS, 216, 1240)
     assert fact(rated(**{DEVICE: slo_rate(210.0, None)}), "slo-rate", DEVICE).verdict == "met-highest"
-    result.noise = noise_of(2, 1.2, [0.5] * 12)
-    assert verdicts(result, "slo-rate") == ["met-busy", "noise"]
+    result = busy(rated(**{CPU: slo_rate(200.0, None), DEVICE: slo_rate(210.0, 216.0), RESIDENT: None}))
+    assert verdicts(result, "slo-rate") == ["met-busy", "met-busy", "noise"]
+    assert "up to 210 requests/s at least with 1 worker: p99 18.0 ms" in sentence(fact(result, "slo-rate", DEVICE))
 
 
 SPREAD = within(20, 5.0, 22.0, 12, 40, blocks=level_blocks(20, latency(5.0, 22.0), 3, (1.5, 1.0, 0.9)))

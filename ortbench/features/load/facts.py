@@ -17,7 +17,7 @@ from ortbench.core.eps import CPU_EP
 from ortbench.core.safe_text import join_words
 from ortbench.core.stats import FEW, Value
 from ortbench.core.units import rate_asked
-from ortbench.facts.common import Fact, Quantity, Values, condition, ns, per_s, share, times
+from ortbench.facts.common import Fact, Quantity, Values, condition, ns, per_s, share, threads_and_cores, times
 from ortbench.facts.run import MORE_PROCESSES
 from ortbench.facts.sentences import LONGER, PROGRAM, WAIT, Sentence
 from ortbench.features.load.analysis import (
@@ -26,6 +26,7 @@ from ortbench.features.load.analysis import (
     bend_of,
     best_of,
     claim_over,
+    has_rates,
     is_open,
     lack_of_requests,
     load_point_of,
@@ -43,7 +44,7 @@ from ortbench.features.load.analysis import (
     times_over,
     undecided_statistics,
 )
-from ortbench.features.load.model import PROCESS, SloRate
+from ortbench.features.load.model import PROCESS, SHARED, SloRate
 from ortbench.model.modes import (
     ALL_SHAPES,
     CPU,
@@ -70,6 +71,7 @@ _TRIES = 4  # that a search has for one rate, for certain
 
 def kind_facts(result: Result) -> Iterator[Fact]:
     yield from slo_facts(result)
+    yield from _pools(result)
     yield from _peak(result)
     for mode in modes_of(result):
         yield from _knee(result, mode)
@@ -85,6 +87,17 @@ def kind_facts(result: Result) -> Iterator[Fact]:
 def _cases_with(cases: Sequence[Case], metric: str) -> list[tuple[float, Case]]:
     """The load points that have a metric, each with its figure."""
     return [(found, case) for case in cases if (found := case.value(metric)) is not None]
+
+
+def _pools(result: Result) -> Iterator[Fact]:
+    """More threads than cores, of all sessions together, where each has no more of its own."""
+    threads, cores = threads_and_cores(result)
+    served = max((load_point_of(it).value for it in measured_cases(result, CONCURRENCY)), default=0.0)
+    sessions = 1 if result.part["sessions"] == SHARED else int(max(served, has_rates(result) * result.part["workers"]))
+    if 1 < threads <= cores < sessions * threads:
+        values: Values = {"threads": sessions * threads, "sessions": sessions, "cores": Quantity(cores, "1")}
+        fewer = again(result, "--intra-op-threads", str(max(1, int(cores / sessions))))
+        yield Fact("threads", "of-sessions", "", values, fewer)
 
 
 # Closed loops
@@ -298,8 +311,9 @@ def points_text(cases: Sequence[Case]) -> str:
     """Load points of one kind in words: ``at 10, 20 and 30 requests/s``, ``with 1 and 2 clients``."""
     if len(cases) < 2:
         return "".join(load_point_of(case).phrase for case in cases)
-    preposition, _, unit = load_point_of(cases[-1]).phrase.split(" ", 2)
-    return f"{preposition} {join_words([rate_asked(load_point_of(case).value) for case in cases])} {unit}"
+    are_rates = RATE in cases[0].point
+    values = join_words([rate_asked(load_point_of(case).value) for case in cases])
+    return f"at {values} requests/s" if are_rates else f"with {values} clients"
 
 
 def search_fact(result: Result, mode: str, found: SloRate | None, asked: Asked) -> Fact:
@@ -324,6 +338,7 @@ def search_fact(result: Result, mode: str, found: SloRate | None, asked: Asked) 
     values |= {
         "rate": Quantity(found["rate"], "requests/s"),
         "requests": found["requests"],
+        "workers": result.part["workers"],
         "stat": stat,
         "latency": ns(found["latency"].get(stat, 0)),
     }
@@ -331,7 +346,10 @@ def search_fact(result: Result, mode: str, found: SloRate | None, asked: Asked) 
     after = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
     if found["violated_from"] is not None:
         values["violated_from"] = Quantity(found["violated_from"], "requests/s")
-        verdict = "met-busy" if is_busy(result) else "met"
+    if is_busy(result):
+        verdict = "met-busy"
+    elif found["violated_from"] is not None:
+        verdict = "met"
     else:
         verdict = (
             "met-highest"
@@ -431,11 +449,12 @@ _DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
 
 # fmt: off
 SENTENCES = {
+    ("threads", "of-sessions"): Sentence("{threads} threads of {sessions:session} share {cores:core}.", "set --intra-op-threads to the cores of a session", _COST, "unclear", "load"),
     ("idle-spinning", "burns"): Sentence("Threads of ONNX Runtime spin between requests: {cores} cores busy at {utilisation} utilisation {where}.", "session.intra_op.allow_spinning=0, or --intra-op-threads 1", _GAIN, "bad", "resources"),
-    ("slo-rate", "met"): Sentence("{mode:if} meets {slo} up to {rate}: {stat} {latency}. Violated from {violated_from} on.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
-    ("slo-rate", "met-busy"): Sentence("{mode:if} meets {slo} up to {rate}: {stat} {latency}. Above, the busy machine may be the reason.", WAIT, _ANSWER, "unclear", "load", figure=("Highest rate", "rate")),
-    ("slo-rate", "met-highest"): Sentence("{mode:if} meets {slo} up to {rate}, about its throughput back to back: {stat} {latency}.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
-    ("slo-rate", "met-at-least"): Sentence("{mode:if} meets {slo} up to {rate} at least: {stat} {latency}.", LONGER, _ANSWER, "good", "load", figure=("Highest rate", "rate")),
+    ("slo-rate", "met"): Sentence("{mode:if} meets {slo} up to {rate} with {workers:worker}: {stat} {latency}. Violated from {violated_from} on.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
+    ("slo-rate", "met-busy"): Sentence("{mode:if} meets {slo} up to {rate} at least with {workers:worker}: {stat} {latency}. The busy machine may have ended the search.", WAIT, _ANSWER, "unclear", "load", figure=("Highest rate, at least", "rate")),
+    ("slo-rate", "met-highest"): Sentence("{mode:if} meets {slo} up to {rate} with {workers:worker}, about its throughput back to back: {stat} {latency}.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
+    ("slo-rate", "met-at-least"): Sentence("{mode:if} meets {slo} up to {rate} at least with {workers:worker}: {stat} {latency}.", LONGER, _ANSWER, "good", "load", figure=("Highest rate, at least", "rate")),
     ("slo-rate", "none"): Sentence("{mode} meets {slo} at no rate that was tried: {stat} {latency} {first}.", "more workers, a faster mode or EP", _ANSWER, "bad", "load"),
     ("slo-rate", "noise"): Sentence("{mode} meets {slo} at no rate that was tried; the busy machine may be the reason.", WAIT, _ANSWER, "unclear", "load"),
     ("slo-rate", "open"): Sentence("Cannot tell whether {mode} meets {slo} at any rate: {why}.", LONGER, _ANSWER, "unclear", "load"),

@@ -17,6 +17,7 @@ from ortbench.core.files import Kind, check_readable, kind_of
 from ortbench.features.load.model import OWN, PROCESS, SHARED, own_rate
 from ortbench.model.metric_names import parse_slo
 from ortbench.model.modes import CPU, LOAD_MODES, Part
+from ortbench.model.settings import CHOICES, WHOLES
 from ortbench.plan.option_types import FLAG, TEXT, TIME, WHOLE, check_seconds, finite
 from ortbench.plan.options import LOAD, MEASURED, RawOptions, build, new_option, option
 from ortbench.plan.plan import Plan
@@ -123,15 +124,16 @@ class LoadPlan(Part):
     )  # fmt: skip
     sessions: str = _put(
         "sessions", "KIND", "Give clients a shared session, their own, or a process each.",
-        default=SHARED, choices=SESSIONS,
+        default=SHARED, choices=SESSIONS, lists=CHOICES._replace(example="shared,process"), common=("load",),
     )  # fmt: skip
     slo: Mapping[str, int] | None = option(
         "slo", "STAT=TIME", "Set the limit on latency: p99=20ms; of latency (p50), mean, p95, p99, max.", LOAD,
         kind=TEXT._replace(parse=parse_slo), commands=("load",), common=("load",),
     )  # fmt: skip
     workers: int = _put(
-        "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_check_count
-    )
+        "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_check_count,
+        lists=WHOLES, common=("load",),
+    )  # fmt: skip
     duration_s: float | None = option(
         "duration", "TIME", "Measure each load point for TIME.", MEASURED, kind=TIME, commands=("load",), is_in_suites=False, check=check_seconds,
         shown="2s, of a file of arrivals without --rate all of it", common=("load",),

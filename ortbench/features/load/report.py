@@ -253,7 +253,7 @@ def overview_table(results: Sequence[Result], names: Sequence[str]) -> model.Tab
         most, rates = [model.NOTHING] * 3, [it["rate"] for it in slo_rates(result).values()]
         if (best := best_case(result)) is not None:
             most = [units.rate(rate_of(best)), best.mode, load_point_of(best).label]
-        rate = f"{units.rate(max(rates))}/s" if rates else model.NOTHING
+        rate = f"{'≥ ' * is_busy(result)}{units.rate(max(rates))}/s" if rates else model.NOTHING
         rows.append((name, short(result.target["ep"]), *most, rate))
     return model.drop_empty_columns(model.Table(headed, tuple(rows)))
 

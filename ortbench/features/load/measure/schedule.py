@@ -90,8 +90,9 @@ def forecast_of(plans: Sequence[Plan], test: SequentialTest | None = None) -> Fo
     load = load_in(plans[0])
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
     longest_s, shapes = due.point_s, max(map(blocks_a_round, plans))
-    beside_s = _BESIDE_PROCESSES_S if load.sessions == PROCESS else _BESIDE_S
-    processes = max((*load.client_counts, load.workers)) - 1 if load.sessions == PROCESS else 0
+    in_processes = [it for it in map(load_in, plans) if it.sessions == PROCESS]
+    beside_s = _BESIDE_PROCESSES_S if in_processes else _BESIDE_S
+    processes = max((max((*it.client_counts, it.workers)) - 1 for it in in_processes), default=0)
     rounds = max(_MOST_ROUNDS, math.ceil(longest_s)) + 2 if load.client_counts else 0  # as each process has whole ones
     may_be_several = load.file is None and (test is None or isinstance(test, Undecided))
     given = plans[0].loop.processes if may_be_several else 1
