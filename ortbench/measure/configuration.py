@@ -40,11 +40,6 @@ from ortbench.plan.plan import Plan
 from ortbench.plan.target import Target
 
 
-def warmup_again_ns(plan: Plan) -> int:
-    """How long a mode is warmed up in later processes: the machine is warm, the session alone is not."""
-    return plan.loop.warmup_ns // 5
-
-
 class Configuration:
     """One worker's part of a measurement, and the result it becomes.
 
@@ -83,7 +78,7 @@ class Configuration:
         self.models = [plan.model, *(it.model for it in plan.stages)]
         self.model_files = ModelFiles(self.models)
         self.name = name or plan.target.ep
-        self._warmup_ns = plan.loop.warmup_ns
+        self.warmup_ns = plan.loop.warmup_ns  # of the next mode
         self._least_sync: dict[str, str] = {}  # by mode, the cheapest one that did not return early in any process
         self.timeline = timeline
         self._client = client
@@ -250,7 +245,7 @@ class Configuration:
     def begin_process(self, number: int, round: int) -> None:
         """Go on in another worker, the `number`th, from this round on; what does not run there fails."""
         syncs = {mode: self.cases[mode].sync for mode in self.modes}
-        self._warmup_ns = warmup_again_ns(self.plan)
+        self.warmup_ns = self.plan.loop.warmup_again_ns
         self._set_up_again(f"in process {number} {self._not_again}", self._start_again)
         for mode in self.modes:
             case = self.cases[mode]
@@ -308,7 +303,7 @@ class Configuration:
                     mode=mode,
                     warmup=loop.warmup,
                     depth=loop.depth,
-                    warmup_ns=self._warmup_ns,
+                    warmup_ns=self.warmup_ns,
                     least_sync=self._least_sync.get(mode, RUN),
                 )
                 parts += answer["stages"]
@@ -323,8 +318,7 @@ class Configuration:
                 case.checks["outputs"] = {"verdict": "failed", "how": str(error)}
         else:
             self._prepared[mode] = answer
-            if self.plan.loop.until_agreed:  # the machine and the session are warm
-                self._warmup_ns = warmup_again_ns(self.plan)
+            self.warmup_ns = self.plan.loop.warmup_again_ns
             if "stage_bytes" not in answer and answer["sync"]["kind"] in SYNCS:
                 self._least_sync[mode] = answer["sync"]["kind"]
             describe_prepared(case, answer)

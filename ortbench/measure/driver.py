@@ -17,7 +17,7 @@ from functools import partial
 from ortbench.core import features
 from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.stats import FEW
-from ortbench.measure.configuration import Configuration, warmup_again_ns
+from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe_gpus, describe_sync
 from ortbench.measure.environment import environment, locked_clocks
 from ortbench.measure.gpus import Watch
@@ -160,7 +160,13 @@ class Driver:
         if len(opened) > 1:
             compare_outputs(opened, self.awake, self._must_open)
 
+    def _warmup_ns(self, configuration: Configuration) -> int:
+        """How long the first mode of a configuration is warmed up: all of them warm the one machine."""
+        loop = configuration.plan.loop
+        return max(loop.warmup_ns // len(self.configurations), loop.warmup_again_ns)
+
     def _prepare(self, configuration: Configuration) -> None:
+        configuration.warmup_ns = self._warmup_ns(configuration)
         for mode in configuration.modes_to_prepare():
             self.progress.begin("prepare", f"preparing {mode} ({configuration.name})")
             with self.awake(configuration):
@@ -344,11 +350,7 @@ class Driver:
     @property
     def start_s(self) -> float:
         """How long it takes to go on in another process."""
-        spared_ns = sum(
-            (one.plan.loop.warmup_ns - warmup_again_ns(one.plan))
-            * (1 if one.plan.loop.until_agreed else len(one.modes))
-            for one in self.configurations
-        )
+        spared_ns = sum(self._warmup_ns(it) - it.plan.loop.warmup_again_ns for it in self.configurations)
         return max(self._opening_s - spared_ns / 1e9, 0.1)
 
     def count_processes(self, budget_s: float, most: float) -> int:

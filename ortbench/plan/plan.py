@@ -163,11 +163,17 @@ class Loop:
     )  # fmt: skip
     in_order: bool = False
     until_agreed: bool = False
+    is_cold: bool = False  # the machine may be: only sessions are warmed up
 
     @property
     def warmup_ns(self) -> int:
-        """How long a mode is warmed up by default: half a second, or a tenth of the duration where that is less."""
-        return round(min(0.5, self.duration_s / 10) * 1e9)
+        """How long the machine is warmed up by default: half a second, or a tenth of the duration where that is less."""
+        return self.warmup_again_ns if self.is_cold else round(min(0.5, self.duration_s / 10) * 1e9)
+
+    @property
+    def warmup_again_ns(self) -> int:
+        """How long a mode is warmed up where the machine is warm and the session alone is not."""
+        return round(min(0.1, self.duration_s / 50) * 1e9)
 
 
 @dataclass(frozen=True)

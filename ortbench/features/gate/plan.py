@@ -165,9 +165,9 @@ def candidate_of(model: str, given: RawOptions, command: tuple[str, ...], limits
 
 
 def live(plan: Plan, given: RawOptions, phases: Collection[str]) -> Plan:
-    """The plan as a live gate measures it: these phases, until they are decided."""
-    loop = replace(plan.loop, duration_s=live_duration_s(given) / 2, precision=None, phases=tuple(sorted(phases)))
-    return replace(plan, loop=loop)
+    """The plan as a live gate measures it: these phases, until they are decided. What is not warm yet drifts for both configurations alike."""
+    duration_s, chosen = live_duration_s(given) / 2, tuple(sorted(phases))
+    return replace(plan, loop=replace(plan.loop, duration_s=duration_s, precision=None, phases=chosen, is_cold=True))
 
 
 def live_duration_s(given: RawOptions) -> float:
