@@ -206,6 +206,7 @@ def test_what_ranges_say(script: Script, domain: ScriptedDomain, phase: str, mov
         (None, 30 * MS, (), 8, 7 * MS),
         (None, 0, (9 * MS,), 1, 1 * MS),
         (None, 0, (20 * MS, 20 * MS), 0, 20 * MS),
+        (None, 1_000_000 * MS, (), 1000, 751 * MS),  # as many at most
     ],
 )
 def test_a_warm_up_fills_its_budget_and_estimates_a_run(
