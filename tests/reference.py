@@ -63,9 +63,9 @@ def _lines(command: Any, declared: dict[str, Option]) -> Iterator[Line]:
             default = str(param.default) if isinstance(param.default, str) else ""
             yield Line(param.rich_help_panel or OTHERS, f"{names[:-1]}{metavar}`", default, param.help, "")
             continue
-        metavar = f" {option.metavar}" if option.metavar else ""
+        metavar = f" {option.texts.metavar}" if option.texts.metavar else ""
         text = f"{names[:-1]}{metavar}`"
-        yield Line(option.panel, text, option.default_text or "", option.sentence, option.flag)
+        yield Line(option.texts.panel, text, option.default_text or "", option.sentence, option.flag)
 
 
 def suite_key(line: Line, commands: list[str]) -> str:
@@ -75,7 +75,7 @@ def suite_key(line: Line, commands: list[str]) -> str:
         return ""
     if option is None:
         return "`ep`"
-    example = option.kind.example or f'"{option.metavar}"'
+    example = option.kind.example or f'"{option.texts.metavar}"'
     return f"`{'' if line.flag in OPTIONS else 'gate.'}{option.flag} = {example}`"
 
 

@@ -155,7 +155,7 @@ def with_options(function: F) -> F:
 
 
 def _describe_option(type_: str, option: Option, options: Mapping[str, Option]) -> str:
-    text = option.help
+    text = option.texts.help
     if "Arrays" in type_:
         text += " Or arrays by name."
     if "Model" in type_:

@@ -178,7 +178,7 @@ def _read(option: Option, value: Any) -> tuple[Any, Any]:
         raise BadInput(f"must be a mapping, such as {kind.example.replace(' = ', ': ')}")
     texts = {str(name): option.text_of_entry(name, item) for name, item in value.items()}
     # An empty one leaves a baseline none, as an empty option does on the command line.
-    words = [option.word(name, text) for name, text in texts.items()] or [""] * (option.panel == BASELINE)
+    words = [option.word(name, text) for name, text in texts.items()] or [""] * (option.texts.panel == BASELINE)
     return words, {name: option.entry(name, text) for name, text in texts.items()}
 
 

@@ -84,10 +84,10 @@ def _parameter(parameter: str, option: Option) -> inspect.Parameter:
     default_text = option.default_text
     info = typer.Option(
         *option.names,
-        metavar=option.metavar or None,
+        metavar=option.texts.metavar or None,
         help=option.sentence + (f"  [default: {default_text}]" if default_text else ""),
         show_default=False,
-        rich_help_panel=option.panel,
+        rich_help_panel=option.texts.panel,
         autocompletion=_completer_for(option),
     )
     kind = option.kind

@@ -126,8 +126,8 @@ def _advice_for(command: str, name: str) -> str | None:
     if command in features.candidates():
         advice: str | None = features.function_of(features.candidates()[command], "refusal")(name)
         return advice
-    found = next((it for it in options_of(*PLAN) if it.name == name and command in it.instead), None)
-    return None if found is None else f"{name}: {found.instead[command]}"
+    found = next((it for it in options_of(*PLAN) if it.name == name and command in it.takers.instead), None)
+    return None if found is None else f"{name}: {found.takers.instead[command]}"
 
 
 _NO_NUMBER = r"Invalid value for '(.+)': Input should be a valid \w+, unable to parse .*"

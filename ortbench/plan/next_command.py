@@ -94,9 +94,9 @@ def next_command(done: CarriedOut, name: str, *changes: str, without: Collection
     positional, given = _read(typed, _options(source))
     _, changed = _read(changes, options)
     is_same, is_known = source == name and bool(positional), "ep" in _options(source)
-    given = [it for it in given if it.option.panel != WRITTEN and it.flag != _WRITES]
+    given = [it for it in given if it.option.texts.panel != WRITTEN and it.flag != _WRITES]
     if not is_same:
-        given = [it for it in given if it.option.panel in _ELSEWHERE]
+        given = [it for it in given if it.option.texts.panel in _ELSEWHERE]
     if len(changed) < sum(it.startswith("--") for it in changes):  # an option that the command has not
         return ""
     lists = prod(it.several for it in changed)
@@ -172,7 +172,7 @@ def _configurations(given: Sequence[_Given]) -> int:
 
 def _of_session(done: CarriedOut, given: Sequence[_Given]) -> list[_Given]:
     """What sets the EP and the session of one configuration."""
-    typed = [it for it in given if it.option.panel == RUNS]
+    typed = [it for it in given if it.option.texts.panel == RUNS]
     if done.session is None:
         return typed
     recorded = _read(done.session, _options("run"))[1]
@@ -186,7 +186,7 @@ def _of_inputs(done: CarriedOut, given: Sequence[_Given], source: str, name: str
     leaves_loop = source == "loop" and "feedback" not in options
     kept, lacking = list[_Given](), False
     for word in given:
-        if word.option.panel == RUNS or (word.flag == "expect" and (source == "loop") != (name == "loop")):
+        if word.option.texts.panel == RUNS or (word.flag == "expect" and (source == "loop") != (name == "loop")):
             continue
         if word.flag == "input" and (
             leaves_loop or word.flag not in options or not word.text.endswith(record_of(name).input_suffix)

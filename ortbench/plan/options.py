@@ -62,27 +62,47 @@ class Rules(NamedTuple):
     ] = ()  # options that cannot be given with it; one of a suite's defaults gives way to it, and it to them
 
 
-class Option(NamedTuple):
-    flag: str  # its long name without the dashes; the key in a suite
-    metavar: str  # what stands for its value in the help
+class Texts(NamedTuple):
+    """An option in help."""
+
+    metavar: str  # what stands for its value
     help: str  # a sentence or two
     panel: str  # one of `PANELS`
+    shown: str | None = None  # the default in words, where the field's says nothing
+    short: str | None = None  # a name of one letter
+
+
+class Takers(NamedTuple):
+    """The commands that take an option."""
+
+    commands: tuple[str, ...] = LOADED
+    # those whose ``--help`` shows it; where there are many options, ``--help-all`` alone shows the others
+    common: tuple[str, ...] = ()
+    by_command: Mapping[str, Mapping[str, Any]] = {}  # what is declared otherwise there
+    instead: Mapping[str, str] = {}  # by command that does not take it, what to do in its place
+
+
+class Option(NamedTuple):
+    flag: str  # its long name without the dashes; the key in a suite
+    texts: Texts
     kind: OptionType = TEXT  # what it takes
     default: Any = None  # of its field
-    shown: str | None = None  # the default in words, where the field's says nothing
     check: Check | None = None  # refuses a value by itself
     most: int = 1_000_000_000  # of whole numbers
-    commands: tuple[str, ...] = LOADED  # that take it
-    # the commands whose ``--help`` shows it; where there are many options, ``--help-all`` alone shows the others
-    common: tuple[str, ...] = ()
-    by_command: Mapping[str, Mapping[str, Any]] = {}  # by command, what is declared otherwise there
     lists: Listed | None = (
         None  # how `ortbench run` takes several values, each for a configuration of its own; None without
     )
     choices: Choices = ()  # all values that it can have; for completion alone those of which it can have others
+    takers: Takers = Takers()
     rules: Rules = Rules()
-    short: str | None = None  # a name of one letter
-    instead: Mapping[str, str] = {}  # by command that does not take it, what to do in its place
+
+    def with_values(self, **changes: Any) -> Option:
+        """With other values of its fields, and of those of its parts."""
+        parts: dict[str, Any] = {}
+        for name, part in (("texts", self.texts), ("takers", self.takers), ("rules", self.rules)):
+            own = {key: changes.pop(key) for key in part._fields if key in changes}
+            parts[name] = part._replace(**own)
+        return self._replace(**changes, **parts)
 
     @property
     def name(self) -> str:
@@ -93,7 +113,7 @@ class Option(NamedTuple):
     def names(self) -> list[str]:
         """All that it is typed as: one that is on by default by ``--no-…`` too, and the short name."""
         long = f"{self.name}/--no-{self.flag}" if self.kind is SWITCH else self.name
-        return [long, f"-{self.short}"] if self.short else [long]
+        return [long, f"-{self.texts.short}"] if self.texts.short else [long]
 
     @property
     def parameter(self) -> str:
@@ -103,8 +123,9 @@ class Option(NamedTuple):
     @property
     def default_text(self) -> str | None:
         """The default as help shows it; None where there is nothing to say."""
-        if self.shown is not None or self.default is None or self.default is False or self.default in ((), {}):
-            return self.shown
+        shown = self.texts.shown
+        if shown is not None or self.default is None or self.default is False or self.default in ((), {}):
+            return shown
         if self.default is True:
             return "on"
         unit = "s" if self.kind is TIME else ""
@@ -118,37 +139,43 @@ class Option(NamedTuple):
             listed = f"A list ({self.lists.example}) is measured in turns."
         elif self.lists is REPEATED and self.kind.entries is not None:
             again = "Repeatable; several V of one K are measured in turns."
-        return " ".join(filter(None, (self.help, listed, again)))
+        return " ".join(filter(None, (self.texts.help, listed, again)))
 
     def is_taken_by(self, command: str) -> bool:
         """Whether a command takes it."""
-        return not names_of(command).isdisjoint(self.commands) or self.flag in features.record_of(command).options
+        return (
+            not names_of(command).isdisjoint(self.takers.commands) or self.flag in features.record_of(command).options
+        )
 
     def is_shown_by(self, command: str) -> bool:
         """Whether a command's ``--help`` shows it, also where there are many."""
-        return not names_of(command).isdisjoint(self.common)
+        return not names_of(command).isdisjoint(self.takers.common)
 
     def for_command(self, command: str, one_result: bool = False) -> Option:
         """As a command has it, or a suite. `OF_CONFIGURATIONS` take lists of settings, `SHAPED` those of shapes, and a call from Python, which
         gives `one_result`, the latter alone."""
         names = names_of(command) | ({PYTHON} if one_result else set())
-        changes = {key: value for name, it in self.by_command.items() if name in names for key, value in it.items()}
-        here = self._replace(**{**changes, **features.record_of(command).options.get(self.flag, {})})
+        changes: dict[str, Any] = {}
+        for name in filter(names.__contains__, self.takers.by_command):
+            changes |= self.takers.by_command[name]
+        here = self.with_values(**(changes | {**features.record_of(command).options.get(self.flag, {})}))
         if here.lists is None:
             return here
         listed, takes_several = here.lists._replace(example=""), not names.isdisjoint(OF_CONFIGURATIONS)
         if here.rules.is_of_shapes and (not names.isdisjoint(SHAPED) or {PYTHON, SHAPED_IN_PYTHON} <= names):
-            return here._replace(help=f"{here.help} Each of a list ({here.lists.example}) is a shape.", lists=listed)
+            return here.with_values(
+                help=f"{here.texts.help} Each of a list ({here.lists.example}) is a shape.", lists=listed
+            )
         if here.rules.is_of_shapes and command == "suite":  # for its sweeps
             return here._replace(lists=listed)
         if one_result:
             return here._replace(lists=None)
         if here.lists is REPEATED and here.kind.entries is None and takes_several:
-            return here._replace(kind=TEXTS, help=f"{here.help} Several take turns.")
+            return here.with_values(kind=TEXTS, help=f"{here.texts.help} Several take turns.")
         searches = SEARCHES in names and not here.rules.is_of_shapes
         if searches and here.lists is not REPEATED:
-            told = f"{here.help} Each of a list ({here.lists.example}) is tried."
-            return here._replace(help=told, kind=here.kind._replace(word=str), lists=listed)
+            told = f"{here.texts.help} Each of a list ({here.lists.example}) is tried."
+            return here.with_values(help=told, kind=here.kind._replace(word=str), lists=listed)
         several = takes_several or (searches and here.kind.entries is not None)
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
@@ -161,7 +188,9 @@ class Option(NamedTuple):
             several = self.lists.each(given, given, self.name)
             return several[0] if len(several) == 1 else Several(several)
         found: dict[str, Any] = {}
-        for word in filter(None, given) if self.panel == BASELINE else given:  # an empty one leaves a baseline none
+        for word in (
+            filter(None, given) if self.texts.panel == BASELINE else given
+        ):  # an empty one leaves a baseline none
             name, text = entries.split(word, self.name)
             value = self.entry(name, text)
             if name in found and (self.lists is not REPEATED or value in split_lists(found[name])):
@@ -194,11 +223,10 @@ def names_of(command: str) -> set[str]:
 
 
 def new_option(flag: str, metavar: str, help: str, panel: str, kind: OptionType = TEXT, **more: Any) -> Option:
-    """An option; for the arguments see `Option` and `Rules`."""
-    rules = Rules(**{name: more.pop(name) for name in Rules._fields if name in more})
+    """An option; for the arguments see `Option` and its parts."""
     if (choices := more.get("choices")) and not callable(choices):
         more.setdefault("check", one_of(choices))
-    return Option(flag, metavar, help, panel, kind, rules=rules, **more)
+    return Option(flag, Texts(metavar, help, panel), kind).with_values(**more)
 
 
 def option(flag: str, metavar: str, help: str, panel: str, **more: Any) -> Any:
@@ -233,9 +261,8 @@ def options_of(*owners: Owner) -> list[Option]:
 def baseline_option(one: Option) -> Option:
     """The option as the baseline of a live gate has it; an empty one gives it the default."""
     kind = one.kind if one.kind.entries else or_default(one.kind, one.default)
-    return Option(
-        f"{BASELINE_SET}.{one.flag}", one.metavar, one.help, BASELINE, kind, check=one.check, most=one.most, commands=("gate",)
-    )  # fmt: skip
+    texts = Texts(one.texts.metavar, one.texts.help, BASELINE)
+    return Option(f"{BASELINE_SET}.{one.flag}", texts, kind, check=one.check, most=one.most, takers=Takers(("gate",)))
 
 
 def collect_values(values: Sequence[tuple[Option, Any]]) -> dict[str, Any]:

@@ -239,12 +239,12 @@ _IN_SUITES = [
     option
     for owner in (*PLAN, *owners_in_features())
     for option in options_of(owner)
-    if option.rules.is_in_suites and option.panel not in (LIMIT, BASELINE)
+    if option.rules.is_in_suites and option.texts.panel not in (LIMIT, BASELINE)
 ]
 OPTIONS = {it.flag: it.for_command("suite") for it in options_of(*_IN_SUITES)}
 # An SLO stays text until it is known whether it is that of a load or of a sweep.
 OPTIONS |= {flag: it._replace(kind=TEXT) for flag, it in OPTIONS.items() if flag == "slo"}
-GATE = {it.flag: it for it in options_for("gate") if it.rules.is_in_suites and it.panel in (LIMIT, BASELINE)}
+GATE = {it.flag: it for it in options_for("gate") if it.rules.is_in_suites and it.texts.panel in (LIMIT, BASELINE)}
 # A key of the table ``baseline-set`` is a layer's ``baseline-set.KEY``.
 _LIVE = {it.flag: it for it in live_options()}
 ALL = {**GATE, **_LIVE, **OPTIONS, **NEEDS}

@@ -61,7 +61,7 @@ def test_a_function_has_the_options_of_its_command(name: str) -> None:
         if it.parameter not in NOT_FOR_PYTHON:
             one = mine[parameter(it)]
             assert (one.flag, one.check) == (it.flag, it.check)
-            assert PYTHON in it.by_command or (one.default, one.default_text) == (it.default, it.default_text)
+            assert PYTHON in it.takers.by_command or (one.default, one.default_text) == (it.default, it.default_text)
     taken = inspect.signature(getattr(ortbench, name)).parameters
     assert {it for it in taken if it in mine} == {*mine}
     assert all(taken[it].default in (None, False) for it in mine)

@@ -174,7 +174,7 @@ def pairs() -> Iterator[tuple[str, Option]]:
     for number, option in enumerate(it for it in options_of(*PLAN) if it.flag != "try"):  # which makes plans beside it
         takers = [it for it in OF_SESSIONS if option.is_taken_by(it) and untold.get(it) != option.flag]
         command = takers[number % len(takers)]
-        yield command, option._replace(**option.by_command.get(command, {}))
+        yield command, option.with_values(**option.takers.by_command.get(command, {}))
 
 
 @pytest.mark.parametrize(("command", "option"), [*pairs()], ids=lambda it: it if isinstance(it, str) else it.flag)
@@ -202,7 +202,7 @@ def test_a_suite_makes_the_plan_that_the_command_line_makes(
     more = BESIDES_IN_TOML.get(option.flag, "")
     (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{more}{fed}{option.flag} = {toml(option)}\n')
     (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
-    command = "loop" if option.panel == LOOP else more.split()[0] if "true" in more else "run"
+    command = "loop" if option.texts.panel == LOOP else more.split()[0] if "true" in more else "run"
     plans, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
     # A suite's cases are measured as long as they are given, as results that are compared.
     assert unnamed(job) == [replace(plan, loop=replace(plan.loop, until_agreed=False)) for plan in plans]
@@ -296,7 +296,7 @@ def test_help_shows_what_most_people_need_and_how_to_see_the_rest(command: str) 
     shown = panels_of(whole)
     assert [it for it in shown if it in PANELS] == [it for it in PANELS if it in shown]
     for option in declared_for(command).values():
-        assert re.search(rf"^ .*{option.name}\b", shown[option.panel], re.MULTILINE), option
+        assert re.search(rf"^ .*{option.name}\b", shown[option.texts.panel], re.MULTILINE), option
 
 
 def test_the_help_of_an_option_fits_a_line_and_is_shown_by_commands_that_take_it() -> None:
@@ -304,11 +304,11 @@ def test_the_help_of_an_option_fits_a_line_and_is_shown_by_commands_that_take_it
     listed = r" Each of a list \(| A list \(| Several "
     for command in COMMAND_NAMES:
         for option in declared_for(command).values():
-            assert option.flag == "mode" or len(re.split(listed, option.help)[0]) <= 80, option.help
+            assert option.flag == "mode" or len(re.split(listed, option.texts.help)[0]) <= 80, option.texts.help
             verb = r"(?!(A|An|The|What|Which|How|Where|When|Then)\b)[A-Z][a-z]+ .*\.$"
-            assert re.match(verb, option.help), option.help
+            assert re.match(verb, option.texts.help), option.texts.help
             takers = {it for it in COMMAND_NAMES if option.is_taken_by(it)}
-            assert {*option.common} <= {*option.commands, *OFTEN, *takers}, option
+            assert {*option.takers.common} <= {*option.takers.commands, *OFTEN, *takers}, option
 
 
 @pytest.mark.process

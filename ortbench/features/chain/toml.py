@@ -188,7 +188,7 @@ class _Reader:
 _, BASELINE_CHAIN = IN_GATES
 _OWN = {
     *(it.flag for it in options_of(*PLAN, OutputOptions) if it.is_taken_by("chain")),
-    *(it.flag for it in options_for("gate") if it.panel == LIMIT),
+    *(it.flag for it in options_for("gate") if it.texts.panel == LIMIT),
     *(it.flag for it in options_of(STORED_BASELINE, BASELINE_PYTHON)),
     BASELINE_CHAIN.flag,
 }

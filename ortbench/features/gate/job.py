@@ -111,7 +111,7 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
     for kind, limit in limits_of_kinds().values():
         for flag in flags_of_kinds()[kind]:
             if flag in given:
-                reason = f"is of {kind_of(kind).noun}: add {limit.name} {limit.metavar}"
+                reason = f"is of {kind_of(kind).noun}: add {limit.name} {limit.texts.metavar}"
                 raise BadInput(f"--{flag} {reason}", f"--{flag}")
     plan = with_memory(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans = (plan,)

@@ -229,7 +229,7 @@ def live_plans(given: RawOptions, limits: Limits, typed: tuple[str, ...], is_in_
     other."""
     if UNDER_LOAD.flag not in given:
         for option in options_of(LoadPlan):
-            if option.panel == LOAD and option.flag in given:
+            if option.texts.panel == LOAD and option.flag in given:
                 reason = f"is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'"
                 raise BadInput(f"{option.name} {reason}", option.name)
         return ()

@@ -80,7 +80,7 @@ def refuse_unchecked(kind: str, given: RawOptions) -> None:
 def refuse_others(command: str, given: RawOptions) -> None:
     """Refuse (`BadInput`) options that are not for what a command measures; a gate has its own duration."""
     names = []
-    of_gate = [it for it in options_for("gate") if it.panel == LOOP]
+    of_gate = [it for it in options_for("gate") if it.texts.panel == LOOP]
     for option in (*options_of(*PLAN), *of_gate):
         for one in (option, baseline_option(option)):
             if one.flag in given and not option.is_taken_by(command) and option.flag != "duration":
