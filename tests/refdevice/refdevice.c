@@ -15,7 +15,7 @@
  * Each allocator counts what it gives out, and tells ONNX Runtime (OrtAllocator::GetStats); the trace has every block.
  *
  * With the knob `default_memory` at 0 the device has HOST_ACCESSIBLE memory alone and has sessions keep their inputs and
- * outputs there; with `cpu` it is a CPU. DEVICE_NAME, OPERATORS and the
+ * outputs there, as with `accessible_io` at 1 it does in any case; with `cpu` it is a CPU. DEVICE_NAME, OPERATORS and the
  * like (`build` of refdevice.py has them all), set when it is compiled, make another device of it.
  *
  * Time. Work goes through in-order queues: one default queue for the inferences of all sessions and for copies without
@@ -44,8 +44,8 @@
  * honesty `later_honesty`.
  *
  * Knobs. The environment variables REFDEVICE_<KNOB> are read when the library is loaded; the EP options <knob> of a
- * session override them. compute_us, honesty and ha_copies then hold for that session, everything else for the device,
- * and so for the whole process from then on. See `knobs` below; refdevice.py documents each.
+ * session override them. compute_us, honesty, ha_copies and accessible_io then hold for that session, everything else for
+ * the device, and so for the whole process from then on. See `knobs` below; refdevice.py documents each.
  *
  * "Memory of a run" in the trace and in the knobs: host_accessible if any boundary value lives there; host if inputs
  * were allocated inside the run, which is what session.run with arrays does (mode cpu); otherwise default.
@@ -274,7 +274,7 @@ static Status *ep_create_sync_stream(Ep *self, const void *memory_device, Stream
   return NULL;
 }
 
-/* What sessions are to keep their inputs and outputs in, where the device has no DEFAULT memory. */
+/* What sessions are to keep their inputs and outputs in: HOST_ACCESSIBLE memory. */
 static Status *ep_get_default_memory_device(const Ep *self, const void **device) {
   *device = EP_API(MEMORY_INFO_GET_MEMORY_DEVICE, const void *, const void *)(self->accessible_info);
   return NULL;
@@ -300,7 +300,7 @@ static Ep *new_ep(const Config *config, const char *name, int device, const void
   call[EP_ON_RUN_END] = (Fn)ep_on_run_end;
   call[EP_CREATE_SYNC_STREAM] = (Fn)ep_create_sync_stream;
   call[EP_SYNC] = (Fn)ep_sync;
-  if (!config->default_memory && config->honesty != ASYNC_OLD_API) {
+  if ((config->accessible_io || !config->default_memory) && config->honesty != ASYNC_OLD_API) {
     ep->table.version = API_VERSION_WITH_DEFAULT_MEMORY_DEVICE;
     call[EP_GET_DEFAULT_MEMORY_DEVICE] = (Fn)ep_get_default_memory_device;
   }
@@ -450,6 +450,7 @@ static Status *factory_create_ep(Factory *self, const void *const *devices, cons
     device_config.compute_ns = own.compute_ns;
     device_config.ha_copies = own.ha_copies;
     device_config.honesty = own.honesty;
+    device_config.accessible_io = own.accessible_io;
     leak(config.leak_session_bytes);
   }
   pthread_mutex_unlock(&config_lock);

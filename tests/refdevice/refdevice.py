@@ -117,6 +117,10 @@ class Config:
     """Without it HOST_ACCESSIBLE memory is all the device has, and copies to and from it last like uploads and downloads.
     Together with `cpu` that is how OpenVINO's EP looks on an Intel CPU: ONNX Runtime copies no array inside a run; without
     `cpu` it copies them all."""
+    accessible_io: bool = False
+    """Sessions keep their inputs, their outputs and what passes between the device and the CPU in HOST_ACCESSIBLE memory, though
+    there is DEFAULT memory: so says OrtEp::GetDefaultMemoryDevice, which ONNX Runtime asks from 1.27 on. (Of the callback
+    GetMemoryInfoByMemType, of pull request 28514, no release knows, up to 1.32.)"""
     host_memory: bool = False
     """DEFAULT memory is plain host memory (name `Cpu`, vendor 0), there is no other, and nothing copies. This one and those
     below it to `copies` are read from the environment alone."""

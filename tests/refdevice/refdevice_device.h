@@ -84,7 +84,7 @@ typedef struct {
 typedef struct {
   Link upload, download, device_copy;
   double compute_ns, item_ns, switch_ns, ha_copies, spin_ns, engines, servers, crowd, submit_ns, busy_ns;
-  double alignment, cpu, default_memory, host_memory, devices, eps, skew, unbound_type, bfloat16;
+  double alignment, cpu, default_memory, accessible_io, host_memory, devices, eps, skew, unbound_type, bfloat16;
   double later_runs; /* 0: never */
   Honesty honesty, later_honesty;
   Ways copies;
@@ -117,6 +117,7 @@ static const struct {
     {"alignment", KNOB_NUMBER, offsetof(Config, alignment)},
     {"cpu", KNOB_NUMBER, offsetof(Config, cpu)},
     {"default_memory", KNOB_NUMBER, offsetof(Config, default_memory)},
+    {"accessible_io", KNOB_NUMBER, offsetof(Config, accessible_io)},
     {"host_memory", KNOB_NUMBER, offsetof(Config, host_memory)},
     {"devices", KNOB_NUMBER, offsetof(Config, devices)},
     {"eps", KNOB_NUMBER, offsetof(Config, eps)},

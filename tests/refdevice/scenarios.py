@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import onnxruntime as ort
 from onnx import numpy_helper
 
 from tests import virtual
+from tests.refdevice import counters
 
 EP_NAME = "RefDeviceExecutionProvider"
 FLOATS = npt.NDArray[np.float32]
@@ -124,6 +127,10 @@ OPERATORS = {
     "Erf in the middle": "(float[3,5] x, float[5] w) => (float[3,5] y) { a = Add(x, w)  e = Erf(a)  y = Mul(e, a) }",
     "Erf alone": "(float[3] x) => (float[3] y) { y = Erf(x) }",
 }
+
+
+FALLBACK = "(float[N] x) => (float[N] y) { a = Relu(x)  e = Erf(a)  y = Relu(e) }"
+COPIES = ("h2d", "d2h", "device-copy", "host-copy", "same-copy")
 
 
 def model_of(text: str) -> onnx.ModelProto:
@@ -285,6 +292,38 @@ def three_runs(bench: Bench) -> Findings:
         session.run_with_iobinding(bench.bound(session, bench.filled(x, memory_kind), y))
         right.append(bool(np.array_equal(y.numpy(), relu(x))))
     return {"right": right}
+
+
+def crossings(bench: Bench) -> Findings:
+    """What ONNX Runtime has copied between the memory of an input or output and the one that the session wants, when it is bound and in
+    one run; and around a node on the CPU, with both where the session wants them."""
+    other = [device for device in ort.get_ep_devices() if device.ep_name == EP_NAME][1]
+    kinds = {"default": ort.OrtDeviceMemoryType.DEFAULT, "host_accessible": ort.OrtDeviceMemoryType.HOST_ACCESSIBLE}
+    bench.memory |= {f"other {name}": other.memory_info(kind) for name, kind in kinds.items()}
+    memories = ["host", *(name for name, info in bench.memory.items() if info is not None)]
+    x, trace = numbers(16), Path(os.environ["REFDEVICE_TRACE"])
+
+    def copied(run: Callable[[], object]) -> str:
+        before = counters(trace)
+        run()
+        after = counters(trace)
+        return " ".join(kind for kind in COPIES for _ in range(after[kind].count - before[kind].count))
+
+    def bound(session: Any, source: str, target: str) -> str:
+        ins, outs = (host(x.copy()) if it == "host" else bench.filled(x, it) for it in (source, target))
+        copies = copied(lambda: session.run_with_iobinding(bench.bound(session, ins, outs)))
+        assert np.array_equal(outs.numpy(), session.run(None, {"x": x})[0])
+        return copies
+
+    found: Findings = {}
+    for home in [name for name in kinds if name in memories]:
+        options = {"compute_us": 0, "accessible_io": int(home == "host_accessible")}
+        session, fallen = (bench.session(it, **options) for it in (bench.relu, model_of(FALLBACK)))
+        found[f"arrays, {home}"] = copied(partial(session.run, None, {"x": x}))
+        found[f"inputs to {home}"] = {it: bound(session, it, home) for it in memories}
+        found[f"outputs from {home}"] = {it: bound(session, home, it) for it in memories}
+        found[f"around a node, {home}"] = bound(fallen, home, home)
+    return found
 
 
 def wrong_option(bench: Bench) -> Findings:

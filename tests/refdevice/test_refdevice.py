@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 
 from tests.conftest import ROOT, ortbench
@@ -104,6 +105,48 @@ def test_copies_are_right_between_all_memories(run: Run) -> None:
     outcome = run("copies")
     assert all(outcome.found["right"].values()), outcome.found["right"]
     assert "8 bytes" in outcome.found["too_large"]
+
+
+# ---- which memory satisfies which ----
+
+# By the memory that is bound. ONNX Runtime leaves a copy out where the source is the target's own memory, is HOST_ACCESSIBLE and the
+# target the host's, is HOST_ACCESSIBLE and the target DEFAULT memory of the same device, or both are a CPU's. An output is written where
+# it is bound if the device reaches that: a copy that is not left out is then one onto itself. A node on the CPU reads a copy in host
+# memory, and what it gives stays there for the device to read.
+CROSSINGS = {
+    "arrays, default": "h2d d2h",
+    "inputs to default": {
+        "host": "h2d", "default": "", "host_accessible": "", "other default": "device-copy", "other host_accessible": "h2d",
+    },
+    "outputs from default": {
+        "host": "d2h", "default": "", "host_accessible": "same-copy", "other default": "device-copy", "other host_accessible": "d2h",
+    },
+    "around a node, default": "d2h",
+    "arrays, host_accessible": "host-copy",
+    "inputs to host_accessible": {
+        "host": "host-copy", "default": "d2h", "host_accessible": "", "other default": "d2h", "other host_accessible": "host-copy",
+    },
+    "outputs from host_accessible": {
+        "host": "", "default": "", "host_accessible": "", "other default": "h2d", "other host_accessible": "host-copy",
+    },
+    "around a node, host_accessible": "host-copy",
+}  # fmt: skip
+ON_CPU = {  # where what is bound from the host is copied then, and never in a run
+    "arrays, host_accessible": "",
+    "inputs to host_accessible": {"host": "h2d", "host_accessible": "", "other host_accessible": ""},
+    "outputs from host_accessible": {"host": "", "host_accessible": "", "other host_accessible": ""},
+    "around a node, host_accessible": "",
+}
+RELEASE = tuple(int(part) for part in ort.__version__.split(".")[:2])
+
+
+@pytest.mark.process
+@pytest.mark.skipif(RELEASE < (1, 28), reason="ONNX Runtime before 1.28 copies HOST_ACCESSIBLE memory to the host's")
+@pytest.mark.parametrize(("knobs", "copies"), [({}, CROSSINGS), ({"cpu": True, "default_memory": False}, ON_CPU)])
+def test_onnx_runtime_copies_where_a_memory_does_not_satisfy_the_other(
+    knobs: dict[str, Any], copies: dict[str, Any], run: Run
+) -> None:
+    assert run("crossings", devices=2, **knobs).found == copies
 
 
 # ---- times and trace ----

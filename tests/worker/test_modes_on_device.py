@@ -131,6 +131,33 @@ def test_the_device_modes_copy_into_the_memory_that_the_session_wants(library: P
 
 
 @pytest.mark.process
+def test_a_session_may_want_host_accessible_memory_though_there_is_default_memory(
+    library: Path, tmp_path: Path
+) -> None:
+    """As `OrtEp::GetDefaultMemoryDevice` says: arrays are copied in, and outputs are arrays over what the device wrote."""
+    result, found, trace = run(library, tmp_path, accessible_io=True)
+    asked = trace.of("host-copy", *COPIES)["queued_ns"]
+    each = {
+        ("cpu-tensors", "latency"): 1,
+        ("device-tensors", "latency"): 2,
+        ("device-tensors", "h2d"): 1,
+        ("device-tensors", "d2h"): 1,
+    }
+    blocks = sorted(
+        (it[2], it[1], (case.mode, phase))
+        for case in result.cases
+        for phase in case.blocks
+        for it in case.blocks[phase]
+    )
+    for (start, n, what), (stop, *_) in pairwise(blocks):
+        assert sum((asked >= start) & (asked < stop)) == each.get(what, 0) * (n + dropped_count(n)), what
+    assert {mode: (case.bytes_h2d, case.bytes_d2h) for mode, case in found.items()} == {
+        "cpu-tensors": (None, None), "device-tensors": (SIZE, SIZE), "device-resident": (0, 0), "host-accessible": (0, 0),
+    }  # fmt: skip
+    assert found["host-accessible"].checks["zero_copy"]["verdict"] == "unclear"
+
+
+@pytest.mark.process
 def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: Path) -> None:
     """Every mode copies as much inside the EP: no times differ, and nothing is claimed."""
     result, found, _ = run(library, tmp_path, ha_copies=True, **ON_CPU, **SLOW)
