@@ -49,6 +49,7 @@ class Timed:
     # packed
     reads: tuple[str, ...]
     gives: tuple[str, ...]
+    count: float = 1  # how often it ran in an inference: in a loop more than once
 
     @property
     def is_copy(self) -> bool:
@@ -327,12 +328,15 @@ def _island_node(there: Node, ran: Timed | None, total: int | None) -> IslandNod
 
 
 # Nodes that are numbered anew in every session, so that no name tells which is which.
-_REORDERING = ("ReorderInput", "ReorderOutput")
-_PUT_IN = (TO_HOST, FROM_HOST, *_REORDERING)
+REORDERING = ("ReorderInput", "ReorderOutput")
+_PUT_IN = (TO_HOST, FROM_HOST, *REORDERING)
 _MADE_CAST = "InsertedPrecisionFreeCast"
 _BLOCKED = "_nchwc"  # ONNX Runtime calls a convolution in a blocked layout by its output and this
+_UNSCALED = "_pre_q"  # and what comes before a QuantizeLinear that it put there
 _CONVERTED = re.compile(r"_(mul|bn)_nchwc$")  # and one that was a Mul or a BatchNormalization by this
 _FUSED, _PAD = "fused ", "Pad"
+_COPY = re.compile(r"_token_\d+$")  # a node that it made anew in another layout by the old one's name and this
+_MOVING = ("Transpose", "DequantizeLinear", "QuantizeLinear")  # of which it puts in some of its own
 _BY_FUSION = re.compile(r"(/\w+Fusion/?)+$")  # and a fused node by one of its nodes and this
 
 
@@ -346,6 +350,30 @@ def is_compiled(node: ProfiledNode) -> bool:
     return node["name"].startswith(f"{node['ep']}_")
 
 
+_NAMED = 3  # nodes of the model that stand for the one that was made of them
+
+
+def operator(node: ProfiledNode) -> str:
+    """The operator of a node; an EP makes up another name for every graph that it compiles."""
+    return COMPILED if is_compiled(node) else node["op"]
+
+
+def name_node(node: ProfiledNode) -> str:
+    """The name of a node in the model, or of those that it was made of, of many the first and the last."""
+    of, name = node["of"], node["name"]
+    if is_compiled(node):
+        return COMPILED
+    if len(of) <= _NAMED:
+        return " + ".join(of) or name
+    return name if name in of else f"{of[0]} + … + {of[-1]}"
+
+
+def first_name(node: ProfiledNode) -> str:
+    """The name of the first of the model's nodes that a node was made of, and how many more there are."""
+    of = node["of"]
+    return f"{of[0]} +{len(of) - 1}" if len(of) > 1 and not is_compiled(node) else name_node(node)
+
+
 def each_node(
     timed: Sequence[Timed], graph: Sequence[Node] | None, model: Sequence[Node], rounds: Sequence[Sequence[int]]
 ) -> list[ProfiledNode]:
@@ -355,7 +383,7 @@ def each_node(
     """
     there = {} if graph is None else same_nodes(graph, timed)
     wired = [
-        None if graph is None or at not in there or node.op in _REORDERING else graph[there[at]]
+        None if graph is None or at not in there or node.op in REORDERING else graph[there[at]]
         for at, node in enumerate(timed)
     ]
     made = made_of(timed, wired, model)
@@ -364,12 +392,14 @@ def each_node(
             "name": node.name,
             "op": node.op,
             "ep": node.ep,
-            "of": made[at],
+            "of": [it.name for it in made[at]] if node.inside is None else [node.name],
+            "makes": [tensor for it in made[at] for tensor in it.outputs],
             "inputs": None if (edges := wired[at]) is None else list(edges.inputs),
             "outputs": None if edges is None else list(edges.outputs),
             "reads": list(node.reads),
             "gives": list(node.gives),
             "inside": node.inside,
+            "count": node.count,
             "ns": by_round(node.ns, rounds),
         }
         for at, node in enumerate(timed)
@@ -388,8 +418,8 @@ def by_round(ns: Sequence[int], rounds: Sequence[Sequence[int]]) -> list[int]:
     return [round(fmean(ns[at] for at in runs)) for runs in rounds]
 
 
-def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequence[Node]) -> list[list[str]]:
-    """The names of the model's nodes that each node was made of.
+def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequence[Node]) -> list[list[Node]]:
+    """The model's nodes that each node was made of, in their order.
 
     A fused node stands for the nodes from where its output is made back to what other nodes give. A convolution in a blocked
     layout that takes an activation in keeps its name, and so stands for what is left behind it too.
@@ -398,16 +428,18 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
     named = {node.name: at for at, node in enumerate(model) if node.inside is None}
     ends: list[list[str]] = []
     for node, edges in zip(timed, wired, strict=True):
-        blocked = [node.name.removesuffix(_BLOCKED), _CONVERTED.sub("", node.name)]
+        blocked = [node.name.removesuffix(_BLOCKED).removesuffix(_UNSCALED), _CONVERTED.sub("", node.name)]
         given = next((it for it in blocked if it != node.name and it in givers), None)
         if node.inside is not None or is_put_in(node.op, node.name):
             ends.append([])
         elif given is not None:
             ends.append([given])
         else:
-            tensors = [] if edges is None else [it.removeprefix(f"{_MADE_CAST}_") for it in edges.outputs]
+            tensors = [] if edges is None else edges.outputs
+            tensors = [it.removeprefix(f"{_MADE_CAST}_").removesuffix(_UNSCALED) for it in tensors]
             outputs = [it for it in tensors if it in givers]
-            at = named.get(_BY_FUSION.sub("", node.name.removeprefix(_FUSED)))
+            name = _BY_FUSION.sub("", node.name.removeprefix(_FUSED))
+            at = named.get(name, None if node.op in _MOVING else named.get(_COPY.sub("", name)))
             ends.append(outputs or ([] if at is None else list(model[at].outputs)))
     theirs = {tensor for own in ends for tensor in own}
     taken: set[int] = set()
@@ -433,8 +465,12 @@ def made_of(timed: Sequence[Timed], wired: Sequence[Node | None], model: Sequenc
     both = zip(timed, wired, strict=True)
     if all(edges is not None or node.inside is not None or is_put_in(node.op, node.name) for node, edges in both):
         _take_in_what_is_behind(timed, model, givers, found)
+    inner: dict[tuple[str, str], list[Node]] = defaultdict(list)
+    for there in model:
+        if there.inside is not None:
+            inner[there.name, there.op].append(there)
     return [
-        [node.name] if node.inside is not None else [model[at].name for at in sorted(mine)]
+        [model[at] for at in sorted(mine)] if node.inside is None else inner[node.name, node.op][:1]
         for node, mine in zip(timed, found, strict=True)
     ]
 

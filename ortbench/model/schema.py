@@ -742,18 +742,21 @@ class ProfiledNode(TypedDict):
     """A node that ran, one before those inside it (``inside``: an index).
 
     ``of``: the model's nodes that it was made of, none of what ONNX Runtime put in; ``inputs`` and ``outputs``: tensors by their
-    names in the graph that ran, None where that is not known; ``reads`` and ``gives``: types and shapes, such as ``float[8,4]``.
+    names in the graph that ran, None where that is not known; ``makes``: the tensors of the model's file that the nodes of ``of`` give;
+    ``count``: how often it ran in an inference; ``reads`` and ``gives``: types and shapes, such as ``float[8,4]``.
     """
 
     name: str
     op: str
     ep: str
     of: list[str]
+    makes: list[str]
     inputs: list[str] | None
     outputs: list[str] | None
     reads: list[str]
     gives: list[str]
     inside: int | None
+    count: float
     ns: list[int]  # in each round
 
 

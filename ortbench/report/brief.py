@@ -79,6 +79,8 @@ def _short(cell: str) -> str:
 def fit_table(table: Table, most: int, first: Sequence[tuple[str, ...]] = (), is_asked: bool = False) -> Table:
     """A table with the columns that fit a screen, the tails last, and so many rows, `first` those with some names, each in its place; the
     rest is counted. Of one that `is_asked` for every metric has rows."""
+    if table.shorter:
+        return next((it for it in table.shorter if len(it.rows) <= most + _SUMS), table.shorter[-1])
     rows = [*range(len(table.rows))]
     if len(rows) > most:  # the figures that the first row has come first
         keys = [at for at, it in enumerate(table.columns) if it.group == KEY]
@@ -193,6 +195,7 @@ def _by_turns(table: Table) -> list[int]:
 HEIGHT, BEFORE = 24, 5  # of a screen, and of what is told before what was measured
 FINDINGS = 3  # with one command
 _PROMPT = 1  # a line
+_SUMS = 2  # rows of a table of nodes that are sums, which it has beside the others
 # Rows of a table that stay in any case, that stay together, and that come before further findings.
 _LEAST_ROWS, _FEW_ROWS, _ROWS = 3, 9, 6
 _URGENT = 3  # notes of what failed or is unclear; others are counted
@@ -228,10 +231,11 @@ def brief(report: Report, height: int = HEIGHT) -> Report:
     """A report as its default screen, in so many lines of 80 characters; ``--verbose`` prints the whole."""
     blocks = [it for part in report.parts for it in part if Medium.TERMINAL in it.media]
     findings = [it for block in blocks if isinstance(block, Findings) for it in block.findings]
+    tables = [it for it in blocks if isinstance(it, Table)]
     content = Content(
         next((it for it in blocks if isinstance(it, (Heading, ComparedResults))), None),
         [it for it in findings if it.weight is Weight.DOUBT],
-        [it for it in blocks if isinstance(it, Table)][:1],
+        tables[:1] + [it for it in tables[1:] if it.shorter],
         [it for it in findings if it.weight is not Weight.DOUBT],
         [it for block in blocks if isinstance(block, Notes) for it in block.notes],
         [it for it in blocks if isinstance(it, (Conclusion, SavedIn))],
@@ -325,7 +329,7 @@ def _shorten(content: Content) -> Content:
     return Content(
         None if content.head is None else _short_head(content.head),
         [it._replace(what=_cut_text(it.what, room - _PERIOD, _OF_A_FINDING)) for it in content.doubts[:1]],
-        [it for it in content.tables if it.rows],
+        [replace(it.shorter[0], shorter=it.shorter) if it.shorter else it for it in content.tables if it.rows],
         [it._replace(what=_cut_text(it.what, room - _PERIOD, _OF_A_FINDING)) for it in content.findings[:FINDINGS]],
         sorted(
             (it._replace(text=_cut_text(it.text, room, _OF_A_NOTE)) for it in content.notes),

@@ -134,6 +134,7 @@ class Table(Block):
     bars: Sequence[Bar] = ()
     # rows that belong together: the first of them, and what stands above it
     groups: tuple[tuple[int, str], ...] = ()
+    shorter: tuple[Table, ...] = ()  # the same for a screen, each complete, from the most rows to the fewest
 
     @property
     def headings(self) -> list[str]:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from ortbench.analysis.derive import cpu_time_ns
 from ortbench.analysis.noise import is_busy, join_noise
 from ortbench.analysis.outputs import EXPECTED, MEASURES, moved_outputs, worst
-from ortbench.analysis.placement import MOST, NOT_KNOWN, forced_by, moved_inside, operators_of, short
+from ortbench.analysis.placement import moved_inside
 from ortbench.core import units
 from ortbench.core.features import part_of, passes
 from ortbench.core.safe_text import join_words, shorten
-from ortbench.core.units import duration, size
 from ortbench.facts.common import doubt_facts, noise_facts
 from ortbench.facts.run import findings_of
 from ortbench.model.kinds import kind_of
-from ortbench.model.metrics import METRICS, SHARE, Group, metric
-from ortbench.model.modes import CPU, CPU_TIME, ENQUEUE, NO_SPIN, SPIN_SHARE
+from ortbench.model.metrics import METRICS, Group, metric
+from ortbench.model.modes import CPU_TIME, ENQUEUE, NO_SPIN, SPIN_SHARE
 from ortbench.model.result import OK, Result, are_one_run
-from ortbench.model.schema import Gpu, InnerCopies, Island, MemcpyNode, Nodes, OutputDistance, OutputsCompared, Tensor
+from ortbench.model.schema import Gpu, OutputDistance, OutputsCompared, Tensor
 from ortbench.report.case_table import Own, figure_table, in_groups
 from ortbench.report.model import (
     EVERYWHERE,
     KEY,
     MARKDOWN,
-    NOTHING,
     PAGE,
     PRINTED,
     UNCLEAR,
@@ -40,7 +38,6 @@ from ortbench.report.model import (
     Paragraph,
     Table,
     Title,
-    columns,
     drop_empty_columns,
     maybe,
 )
@@ -178,119 +175,9 @@ def cost_parts(result: Result) -> list[list[Block]]:
 # Where nodes ran and tensors were
 
 
-_FIGURES = columns(Kind.NUMBER, "nodes", "time", "share of inference")
-_OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *_FIGURES)
-_EPS = (Column("on", Kind.WORDS, KEY), *_FIGURES)
-_MEMCPY = (
-    Column("copied tensor", Kind.LONG_NAME, KEY),
-    Column("direction", Kind.WORDS),
-    *columns(Kind.NUMBER, "bytes", "time"),
-    Column("forced by", Kind.LONG_NAME),
-    Column("CPU fallback"),
-)
-_ISLANDS = (
-    Column("CPU fallback", Kind.WORDS, KEY),
-    Column("operators", Kind.LONG_NAME),
-    *columns(Kind.NUMBER, "nodes", "copies", "bytes", "time in nodes", "time in copies", "share of inference"),
-)
-
-
-def nodes_heading(result: Result) -> str:
-    """What the tables are about, and how far their times can be trusted."""
-    nodes = result.nodes
-    assert nodes is not None
-    cpu = result.case(CPU)
-    measured = None if cpu is None else cpu.median("latency")
-    beside = "" if measured is None else f", {duration(measured)} without"
-    said = f"Nodes: {units.count(nodes['runs'], 'inference')} under ONNX Runtime's profiler, {duration(nodes['run_ns'])} each with its own time{beside}."
-    if nodes["outside_ns"] < 0:
-        return f"{said} Nodes ran at the same time: their shares add up to more than 100%."
-    is_on_host = result.target["memory"]["kind"] == "host"
-    return said if is_on_host else f"{said} Where the EP is asynchronous, a node's time is that of its launch."
-
-
-def node_tables(nodes: Nodes) -> list[Table]:
-    """The tables of a result's ``nodes``."""
-    return [_operators(nodes), _eps(nodes), *outline(nodes)]
-
-
 def with_title(table: Table) -> list[Block]:
     """A table under its title, which a page shows of every table."""
     return [Title(table.title, media=PRINTED), table]
-
-
-def outline(nodes: InnerCopies) -> list[Table]:
-    """The tables of Memcpy nodes and of what falls back to the CPU, where there are any; without times where nothing was timed."""
-    found = [_memcpy(nodes["memcpy"])] if nodes["memcpy"] else []
-    return found + ([_islands(nodes["islands"])] if nodes["islands"] else [])
-
-
-def _operators(nodes: Nodes) -> Table:
-    rows = [
-        (row["op"], short(row["ep"]), str(row["nodes"]), duration(row["ns"]), SHARE.text(row["share"]))
-        for row in nodes["operators"][:MOST]
-    ]
-    rest = _rest([row["share"] for row in nodes["operators"]], _of_a_run)
-    return Table(_OPERATORS, tuple(rows), title="Nodes by operator", rest=rest)
-
-
-def _eps(nodes: Nodes) -> Table:
-    rows = [
-        (short(row["ep"]), str(row["nodes"]), duration(row["ns"]), SHARE.text(row["share"])) for row in nodes["eps"]
-    ]
-    outside = nodes["outside_ns"]
-    if outside >= 0:  # else nodes ran at the same time
-        share = outside / nodes["run_ns"] if nodes["run_ns"] else 0.0
-        rows.append(("outside of nodes", NOTHING, duration(outside), SHARE.text(share)))
-    return Table(_EPS, tuple(rows), title="Nodes by execution provider")
-
-
-def _memcpy(copies: Sequence[MemcpyNode]) -> Table:
-    rows = [
-        (
-            row["tensor"] or row["name"] or NOT_KNOWN,
-            row["direction"],
-            maybe(row["bytes"], size),
-            maybe(row["ns"], duration),
-            forced_by(row["forced_by"]) or NOTHING,
-            NOTHING if row["island"] is None else str(row["island"] + 1),
-        )
-        for row in copies[:MOST]
-    ]
-    return drop_empty_columns(
-        Table(_MEMCPY, tuple(rows), title="Memcpy nodes", rest=_rest([row["bytes"] for row in copies], size))
-    )
-
-
-def _islands(islands: Sequence[Island]) -> Table:
-    rows = [
-        (
-            str(number),
-            operators_of(row),
-            str(len(row["nodes"])),
-            str(row["to_host"] + row["from_host"]),
-            maybe(row["bytes"], size),
-            maybe(row["node_ns"], duration),
-            maybe(row["memcpy_ns"], duration),
-            maybe(row["share"], SHARE.text),
-        )
-        for number, row in enumerate(islands[:MOST], 1)
-    ]
-    rest = _rest([row["share"] for row in islands], _of_a_run)
-    return drop_empty_columns(Table(_ISLANDS, tuple(rows), title="CPU fallback", rest=rest))
-
-
-def _rest(values: Sequence[float | None], text: Callable[[float], str]) -> str:
-    """What the rows come to that there was no room for, as far as it is known."""
-    others = values[MOST:]
-    known = [value for value in others if value is not None]
-    if not others:
-        return ""
-    return f"and {len(others)} more" + (f": {text(sum(known))}" if len(known) == len(others) else "")
-
-
-def _of_a_run(share: float) -> str:
-    return f"{SHARE.text(share)} of an inference"
 
 
 _COLUMNS = (
@@ -312,7 +199,9 @@ def placement_parts(result: Result) -> list[Sequence[Block]]:
     if (memory := memory_table(result)).rows:
         parts.append([memory])
     if result.nodes is not None:
-        first, *others = node_tables(result.nodes)
+        from ortbench.report.nodes import node_tables, nodes_heading
+
+        first, *others = node_tables(result)
         parts.append([Paragraph(nodes_heading(result)), *with_title(first)])
         parts += [with_title(it) for it in others]
     return [*parts, [_environment(result)]]

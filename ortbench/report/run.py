@@ -159,6 +159,15 @@ _DIGITS = 1  # of a per cent, of what an interval reaches
 _NAMES = 3  # of inputs, stages and shapes that a heading has
 
 
+def _nodes_of(result: Result) -> list[Table]:
+    """The table of a result's nodes, where they were profiled."""
+    if result.nodes is None:
+        return []
+    from ortbench.report.nodes import node_tables
+
+    return [it for it in node_tables(result) if it.shorter]
+
+
 def screen(result: Result, folder: str | None, height: int = HEIGHT) -> Report:
     facts = facts_of(result)
     told = [it for it in facts if sentence_of(it).weight in (Weight.GAIN, Weight.ANSWER)]
@@ -166,7 +175,7 @@ def screen(result: Result, folder: str | None, height: int = HEIGHT) -> Report:
     content = Content(
         Heading(heading(result)),
         findings_of([it for it in facts if sentence_of(it).weight is Weight.DOUBT]),
-        tables_of(result),
+        [*tables_of(result), *_nodes_of(result)],
         findings,
         [*not_measured(result), *warnings(result, {"cpu-nodes", *repeated_warnings(facts)})],
         [Paragraph(_checks_line(result)), SavedIn(folder)],

@@ -152,6 +152,7 @@ class _Sum:
     inside: int | None
     ns: list[int] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
+    count: int = 0
 
 
 class NodeSums:
@@ -180,6 +181,7 @@ class NodeSums:
                 self._sums.append(_Sum(kernel, inside, nothing, [*nothing]))
             self._sums[number].ns[-1] += took_us * 1000
             self._sums[number].bytes[-1] += size
+            self._sums[number].count += 1
             if inside is not None:
                 self._sums[inside].ns[-1] -= took_us * 1000
             open_nodes.append((index, number))
@@ -190,6 +192,7 @@ class NodeSums:
             Timed(
                 name=node.kernel.name, op=node.kernel.op, ep=node.kernel.ep, number=node.kernel.number, inside=node.inside,
                 ns=tuple(node.ns), bytes=max(node.bytes), reads=node.kernel.reads, gives=node.kernel.gives,
+                count=round(node.count / len(self.run_ns), 2),
             )
             for node in self._sums
         ]  # fmt: skip
@@ -339,7 +342,16 @@ def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
         return found
     timed = [
         Timed(
-            row["name"], row["op"], row["ep"], -1, row["inside"], (*row["ns"],), 0, (*row["reads"],), (*row["gives"],)
+            row["name"],
+            row["op"],
+            row["ep"],
+            -1,
+            row["inside"],
+            (*row["ns"],),
+            0,
+            (*row["reads"],),
+            (*row["gives"],),
+            row["count"],
         )
         for row in found["each"]
     ]

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from ortbench.analysis.node_times import name_node
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.facts.sentences import sentence
@@ -20,12 +21,14 @@ from ortbench.features.why.analysis import (
     REST,
     SAME,
     changes,
-    name_node,
+    rows,
     whole,
 )
 from ortbench.features.why.facts import Why, confirmation, explain, limit_facts, why_data, why_facts
+from ortbench.features.why.report import why_parts
 from ortbench.model.result import Result
 from ortbench.model.schema import Nodes, ProfiledNode
+from ortbench.report.model import Table
 from tests.results import EP, MS, US, measured, noise_of, profiled, result_of, steady
 
 ROUNDS = 8
@@ -36,7 +39,7 @@ def node(op: str, name: str, ns: int, read: str = "", given: str = "", **changed
     """A node of which only the first tensor that it reads and the one that it gives matter."""
     made = {
         "name": name, "op": op, "ep": EP, "of": [name], "inputs": [read] if read else None, "outputs": [given] if given else None,
-        "reads": ["float[8]"], "gives": ["float[8]"], "inside": None, "ns": [round(ns * it) for it in WOBBLE],
+        "reads": ["float[8]"], "gives": ["float[8]"], "inside": None, "makes": [given] if given else [], "count": 1, "ns": [round(ns * it) for it in WOBBLE],
     }  # fmt: skip
     return cast(ProfiledNode, made | changed)
 
@@ -88,7 +91,7 @@ SPLIT_CONV = [BARE_CONV, node("Relu", "Relu_0", 30 * US, "c", "a"), TANH]
     ],
 )  # fmt: skip
 def test_what_changed(base: list[ProfiledNode], own: list[ProfiledNode], change: object) -> None:
-    found = [it for it in changes(nodes_of(base), nodes_of(own)) if it.kind != REST]
+    found = [it for it in changes(rows(nodes_of(base), nodes_of(own))) if it.kind != REST]
     named = [(it.kind, [a["name"] for a in it.base], [b["name"] for b in it.own], it.ns) for it in found]
     assert named == ([] if change is None else [change])
 
@@ -96,7 +99,7 @@ def test_what_changed(base: list[ProfiledNode], own: list[ProfiledNode], change:
 def test_the_same_nodes_are_named_where_few_make_the_difference() -> None:
     own = chain(*LAYERS * 6)
     own[4] = node("Conv", "Conv_4", 900 * US, "t4", "t5")
-    [slower] = [it for it in changes(nodes_of(chain(*LAYERS * 6)), nodes_of(own)) if it.kind != REST]
+    [slower] = [it for it in changes(rows(nodes_of(chain(*LAYERS * 6)), nodes_of(own))) if it.kind != REST]
     assert (slower.kind, slower.ns, len(slower.own)) == (SAME, 800 * US, 6)
     assert [it["name"] for it in slower.mainly] == ["Conv_4"]
     assert slower.ci95 is not None
@@ -114,7 +117,7 @@ def test_what_nodes_take_and_what_is_outside_add_up_where_rounds_are_held_up() -
     for side in sides:
         side["rounds_ns"] = [sum(it["ns"][at] for it in side["each"]) + 5 * US for at in range(ROUNDS)]
     base_ns, own_ns, _ = whole(sides[0], sides[1])
-    assert sum(it.ns for it in changes(sides[0], sides[1])) == pytest.approx(own_ns - base_ns)
+    assert sum(it.ns for it in changes(rows(sides[0], sides[1]))) == pytest.approx(own_ns - base_ns)
     assert own_ns - base_ns == pytest.approx(50 * US, rel=0.05)
 
 
@@ -179,13 +182,13 @@ def test_the_difference_is_that_of_the_medians_that_tables_have(ratio: float | N
     told = {} if ratio is None else {"cpu-tensors": ratio}
     found = explain(result(chain(*LAYERS), MS), result(chain(*LAYERS), 1200 * US), told=told)
     assert sentence(why_facts(found)[0]) == f"Why: cpu-tensors takes {said}, which the profiler does not show."
-    assert "takes 1.00 ms (baseline) and 1.20 ms (candidate)" in sentence(limit_facts(found)[0])
+    assert "takes 1.00 ms before, 1.20 ms after" in sentence(limit_facts(found)[0])
     assert why_data(found)["candidate_ns"] == 1200 * US
 
 
 def test_unchanged_nodes_are_no_cause_where_processes_or_a_busy_machine_may_have_made_it() -> None:
     base, alike, slower = (chain(*[("Conv", ns), ("Relu", 10 * US)] * 4) for ns in (100 * US, 101 * US, 140 * US))
-    assert [it.kind for it in changes(nodes_of(base), nodes_of(alike))] == [REST]
+    assert [it.kind for it in changes(rows(nodes_of(base), nodes_of(alike)))] == [REST]
     sides = result(base, 440 * US), result(slower, 600 * US)
     assert [it.kind for it in explain(*sides).changes] == [SAME, REST]
     for it in sides:
@@ -256,3 +259,22 @@ def test_only_what_is_saved_for_certain_and_is_about_the_claim_confirms(
     assert (last.code, last.verdict) == ("confirmation", verdict)
     assert (answer.verdict == "slower-confirmed") == (verdict == "confirmed")
     assert why_data(told)["confirmation"]["confirmed"] is (verdict == "confirmed")
+
+
+def test_the_shares_of_nodes_add_up_and_none_above_the_whole_stands_without_what_makes_up_for_it() -> None:
+    other = chain(*LAYERS * 4)
+    for at, factor in ((0, 8), (2, 3), (4, 0)):
+        other[at]["ns"] = [it * factor for it in PLAIN[at]["ns"]]
+    found = explain(result(PLAIN, 440 * US), result(other, 1400 * US))
+    sums = {"all that is slower", "all that is faster"}
+    seen = set()
+    table = cast(Table, why_parts(found)[1][1])
+    for shown in (table, *table.shorter):
+        shares = {row[0]: float(row[shown.headings.index("share")].removesuffix("%")) for row in shown.rows}
+        parts = [share for name, share in shares.items() if name not in {*sums, "whole inference"}]
+        assert sum(parts) == pytest.approx(shares["whole inference"], abs=1)
+        assert sums & shares.keys() == (sums if any(not 0 <= it <= 100 for it in parts) else set())
+        assert sum(shares.get(it, 50) for it in sums) == pytest.approx(100, abs=1)
+        seen.add(sums <= shares.keys())
+    assert seen == {True, False}
+    assert len(table.shorter[0].rows) <= 10

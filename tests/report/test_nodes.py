@@ -9,7 +9,7 @@ import pytest
 from ortbench.core.eps import CPU_EP
 from ortbench.model.result import Result
 from ortbench.model.schema import InnerCopies
-from ortbench.report import parts as placement
+from ortbench.report import nodes as placement
 from ortbench.report.terminal import NARROW
 from tests.results import DET, EP, fact, island, keys, measured, memcpy_node, profiled, result_of, steady
 
@@ -21,7 +21,7 @@ def with_nodes(**changed: Any) -> Result:
 
 
 def test_the_tables() -> None:
-    operators, eps, copies, islands = placement.node_tables(profiled())
+    operators, eps, copies, islands = placement.node_tables(with_nodes())
     assert operators.rows == (
         ("Conv", "Some", "4", "800 µs", "80.0%"),
         ("Det", "CPU", "1", "100 µs", "10.0%"),
@@ -50,7 +50,7 @@ def test_without_times_there_are_no_columns_of_them() -> None:
 
 def test_what_is_not_known_is_said() -> None:
     nodes = [memcpy_node(None, "to host", forced_by=None, island=None), memcpy_node("b", "from host", bytes=None)]
-    assert placement.node_tables(profiled(memcpy=nodes))[2].rows == (
+    assert placement.node_tables(with_nodes(memcpy=nodes))[2].rows == (
         ("Memcpy", "to host", "2.00 kB", "40.0 µs", "not known", "–"),
         ("b", "from host", "–", "40.0 µs", "/head/Det_7", "1"),
     )
@@ -58,7 +58,7 @@ def test_what_is_not_known_is_said() -> None:
 
 def test_long_tables_end_with_a_line_for_the_rest() -> None:
     many = [{"op": f"Op{n}", "ep": EP, "nodes": 1, "ns": 1000, "share": 0.05} for n in range(13)]
-    found = profiled(operators=many, memcpy=[memcpy_node("a", "to host")] * 12, islands=[island()] * 11)
+    found = with_nodes(operators=many, memcpy=[memcpy_node("a", "to host")] * 12, islands=[island()] * 11)
     assert [(len(table.rows), table.rest) for table in placement.node_tables(found) if table.rest] == [
         (10, "and 3 more: 15.0% of an inference"), (10, "and 2 more: 4.00 kB"), (10, "and 1 more: 18.0% of an inference"),
     ]  # fmt: skip
@@ -67,7 +67,7 @@ def test_long_tables_end_with_a_line_for_the_rest() -> None:
 def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
     name = "/model/layers.0/attention/gather"
     forced = [{"name": name, "op": "Gather", "ep": CPU_EP}, DET, DET]
-    table = placement.node_tables(profiled(memcpy=[memcpy_node(f"{name}_output_0", "to host", forced_by=forced)]))[2]
+    table = placement.node_tables(with_nodes(memcpy=[memcpy_node(f"{name}_output_0", "to host", forced_by=forced)]))[2]
     (narrow,), (wide,) = table.cut_rows(NARROW), table.cut_rows()
     assert (narrow[0], narrow[4], wide[4]) == ("…on/gather_output_0", "…ttention/gather +2", f"Gather {name} +2")
 
@@ -107,3 +107,29 @@ def test_on_the_cpu_ep_it_is_the_operators_that_take_most() -> None:
     found = fact(on_cpu, "operator")
     assert (found.values["operator"], found.values["nodes"]) == ("Conv", 4)
     assert "operator" not in [code for code, *_ in keys(result_of())]
+
+
+def test_nodes_by_time_a_loop_with_what_its_body_takes_and_the_remainder() -> None:
+    def node(name: str, op: str, ns: int, inside: int | None = None, count: float = 1) -> Any:
+        return {"name": name, "op": op, "ep": CPU_EP, "of": [name], "inside": inside, "count": count, "ns": [ns] * 2}
+
+    each = [node("Relu_0", "Relu", 50), node("Loop_1", "Loop", 100), node("Add_2", "Add", 300, 1, 7)]
+    each += [node(f"Erf_{at}", "Erf", 30) for at in range(10)]
+    (table, *_) = placement.node_tables(with_nodes(each=each, rounds_ns=[1000] * 2))
+    assert table.headings == ["node", "operator", "on", "time", "share", "runs in an inference"]
+    assert table.rows[:3] == (
+        ("Loop_1", "Loop (1 node)", "CPU", "400 ns", "40.0%", "–"), ("└ Add_2", "Add", "CPU", "300 ns", "30.0%", "7"),
+        ("Relu_0", "Relu", "CPU", "50 ns", "5.00%", "–"),
+    )  # fmt: skip
+    assert len(table.rows) == 15
+    shown = table.shorter[0]
+    assert [row[0] for row in shown.rows] == [
+        "Loop_1",
+        "Relu_0",
+        *(f"Erf_{at}" for at in range(6)),
+        "4 other nodes",
+        "whole inference",
+    ]
+    assert [row[2:] for row in shown.rows[-2:]] == [("370 ns", "37.0%"), ("1.00 µs", "100%")]
+    assert shown.rest == "Under ONNX Runtime's profiler an inference takes 1.00 ms, without 900 µs."
+    assert [len(it.rows) for it in table.shorter] == [*range(10, 2, -1)]

@@ -153,6 +153,7 @@ def gate_screen(verdict: Verdict) -> Report:
     table = Table(_COLUMNS, tuple(_row(it, found) for it in compared))
     answer = verdict.why.parts[0] if verdict.why else ()
     why = [note for it in answer if isinstance(it, Notes) for note in it.notes]
+    nodes = [it for part in (verdict.why.parts if verdict.why else ()) for it in part if isinstance(it, Table)]
     notes = [*why, *rest, *why_missing(results, names), *map(remark_note, verdict.differences), *_warnings(verdict)]
     off = off_target(results, names)
     return brief(
@@ -161,7 +162,7 @@ def gate_screen(verdict: Verdict) -> Report:
             (
                 [head_of(results, names)],
                 *noise_part(results, of_gate=verdict.folder is not None),
-                [drop_empty_columns(table), *off, Notes(notes)],
+                [drop_empty_columns(table), *nodes, *off, Notes(notes)],
                 _ending(verdict),
             ),
         )

@@ -11,7 +11,7 @@ from ortbench.core import units
 from ortbench.core.safe_text import first_of, shorten, visible
 from ortbench.features.inspect.model import Inspected
 from ortbench.model.schema import SuggestedLoop, Tensor
-from ortbench.report.parts import outline
+from ortbench.report.nodes import outline
 from ortbench.report.phrases import sequence
 from ortbench.report.terminal import Screen, pad, print_memory, print_modes, print_table
 

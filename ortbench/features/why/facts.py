@@ -14,7 +14,7 @@ from ortbench.analysis.comparable import changes as settings_changed
 from ortbench.analysis.comparison import CANNOT_TELL, FASTER, SLOWER, compare_series, word
 from ortbench.analysis.intervals import MARGIN, OPEN, verdict_of
 from ortbench.analysis.intervals import SAME as SAME_AS
-from ortbench.analysis.node_times import is_compiled, is_put_in
+from ortbench.analysis.node_times import is_compiled, is_put_in, name_node, operator
 from ortbench.analysis.noise import supports_within
 from ortbench.analysis.placement import FROM_HOST, TO_HOST
 from ortbench.analysis.series import Key, series_at
@@ -28,13 +28,13 @@ from ortbench.features.why.analysis import (
     FUSED,
     GONE,
     MOVED,
+    QUANTIZED,
     REPLACED,
     REST,
     SAME,
     Change,
     changes,
-    name_node,
-    operator,
+    rows,
     whole,
 )
 from ortbench.model.metrics import figure
@@ -50,7 +50,7 @@ _ANSWER, _DETAIL = Weight.ANSWER, Weight.DETAIL
 _CHANGES = 2  # of which there are facts where none is known to make the difference
 _VERDICTS = {
     ADDED: "added", GONE: "gone", REPLACED: "replaced", FUSED: "fused", MOVED: "moved",
-    CHANGED: "other-types", REST: "rest",
+    CHANGED: "other-types", QUANTIZED: "quantized", REST: "rest",
 }  # fmt: skip
 
 
@@ -75,7 +75,8 @@ class Why:
     median_ns: float  # of the candidate, as tables have it
     own_ns: float  # the same; where a gate tells, by its ratio, which a busy machine changes less than medians
     verdict: str  # whether the latencies differ for certain: a word of `ortbench.analysis.comparison`
-    changes: Sequence[Change]  # the largest first
+    rows: Sequence[Change]  # every node with what stands for it, what differs most first
+    changes: Sequence[Change]  # those that are alike together, the largest first
     profiled_ns: tuple[float, float]  # an inference under the profiler: the baseline's, the candidate's
     profiled_ci95: tuple[float, float] | None  # of their difference
     others: Sequence[str]  # what else changed, in words
@@ -146,13 +147,15 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[
         return all(supports_within(result, it.case, least, {}) for result, it in ((base, one), (own, other)))
 
     base_ns, own_ns, ci95 = whole(*nodes)
+    found_rows = rows(*nodes)
     return Why(
         mode,
         one.value,
         other.value,
         other.value if ratio is None else one.value * ratio,
         verdict,
-        changes(*nodes, is_supported),
+        found_rows,
+        changes(found_rows, is_supported),
         (base_ns, own_ns),
         ci95,
         _others((base, own), nodes),
@@ -359,6 +362,7 @@ def why_data(why: Why) -> dict[str, Any]:
         "candidate_ns": round(why.median_ns),
         "certain": why.certain,
         "changes": [_data(why, it) for it in why.changes],
+        "nodes": [_row_data(it) for it in why.rows],
         "unexplained_ns": round(why.unexplained_ns),
         "profiled_ns": {"baseline": round(why.profiled_ns[0]), "candidate": round(why.profiled_ns[1])},
         "others": list(why.others),
@@ -373,6 +377,11 @@ def why_data(why: Why) -> dict[str, Any]:
         },
         "findings": [record(it) for it in facts],
     }
+
+
+def _row_data(row: Change) -> dict[str, Any]:
+    names = {name: [it["name"] for it in nodes] for name, nodes in (("baseline", row.base), ("candidate", row.own))}
+    return {"kind": row.kind, **names, "baseline_ns": round(row.base_ns), "candidate_ns": round(row.own_ns)}
 
 
 def _data(why: Why, change: Change) -> dict[str, Any]:
@@ -406,6 +415,7 @@ SENTENCES = {
     ("change", "added"): Sentence("Added: {operators} ({names}).", "look for them in the candidate's model", _DETAIL, "", "why"),
     ("change", "gone"): Sentence("Gone: {base_operators} ({base_names}).", "look for them in the baseline's model", _DETAIL, "", "why"),
     ("change", "replaced"): Sentence("Replaced: {operators} ({names}) in place of {base_operators} ({base_names}).", "look for them in both models", _DETAIL, "", "why"),
+    ("change", "quantized"): Sentence("Quantized: {operators} ({names}) in place of {base_operators} ({base_names}).", "look for them in both models", _DETAIL, "", "why"),
     ("change", "fused"): Sentence("Nodes fused differently: {operators} ({names}) in place of {base_operators} ({base_names}).", "look for them in both models", _DETAIL, "", "why"),
     ("change", "moved"): Sentence("On another EP: {operators} ({names}) on {ep} in place of {base_ep}.", "see why: ortbench inspect", _DETAIL, "", "why"),
     ("change", "other-types"): Sentence("Other types or shapes: {operators} ({names}), {types} in place of {base_types}.", "look for them in both models", _DETAIL, "", "why"),
@@ -417,7 +427,7 @@ SENTENCES = {
     ("confirmation", "open"): Sentence("Cannot tell: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change, which saves {saved:ci}.", "run the gate again on a quiet machine", _ANSWER, "unclear", "why"),
     ("confirmation", "not-slower"): Sentence("Cannot tell: in another run, without the profiler, the candidate takes {candidate} and the baseline {baseline}.", "run the gate again on a quiet machine", _ANSWER, "unclear", "why"),
     ("confirmation", "not-measured"): Sentence("Not confirmed: {why}.", "see the reason", _ANSWER, "unclear", "why"),
-    ("why-limit", "profiler"): Sentence("All times in this table are of other runs, under ONNX Runtime's profiler; without it {mode} takes {baseline} (baseline) and {candidate} (candidate).", "nothing", _DETAIL, "", "why"),
+    ("why-limit", "profiler"): Sentence("Under the profiler; without it {mode} takes {baseline} before, {candidate} after.", "nothing", _DETAIL, "", "why"),
     ("why-limit", "compiled"): Sentence("{ep} compiled {graphs:graph} of the {side} whole: what changed inside is not known.", "nothing", _DETAIL, "unclear", "why"),
     ("why-limit", "asynchronous"): Sentence("Where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies to the host, or outside of nodes.", "nothing", _DETAIL, "", "why"),
 }

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
-from ortbench.analysis.placement import MOST, short
+from ortbench.analysis.node_times import first_name
+from ortbench.analysis.placement import short
 from ortbench.core.errors import BadInput
-from ortbench.core.safe_text import first_of
 from ortbench.facts.common import Explanation, Fact
 from ortbench.facts.sentences import sentence, sentence_of
-from ortbench.features.why.analysis import REST, SAME, Change, name_node
+from ortbench.features.why.analysis import Change
+from ortbench.features.why.analysis.matching import plain
 from ortbench.features.why.facts import Why, by_time, explain, limit_facts, of_model, why_data, why_facts
 from ortbench.features.why.plan import WHY
 from ortbench.model.metrics import SHARE, TIME
 from ortbench.model.result import Result
+from ortbench.model.schema import ProfiledNode
 from ortbench.plan.options import RawOptions
 from ortbench.report import model
+from ortbench.report.nodes import remainder_names, table_of_nodes
 
 _TONES = {"bad": model.BAD, "good": model.GOOD, "unclear": model.UNCLEAR, "": ""}
-_FEW = 3  # operators and nodes of a change that a row has
-_LEAST = 0.001  # of the difference: less is nothing
-_SHARE = model.Column("share of profiled difference")
 _COLUMNS = (
-    model.Column("change", model.Kind.WORDS, model.KEY),
-    _SHARE,
-    *model.columns(model.Kind.TIME, "difference"),
-    *model.columns(model.Kind.NUMBER, "95% CI"),
-    *model.columns(model.Kind.TIME, "baseline", "candidate"),
-    model.Column("nodes", model.Kind.LONG_NAME, 2),
-    model.Column("on", model.Kind.WORDS, 2),
+    *model.columns(model.Kind.LONG_NAME, "node", "operator", group=model.KEY),
+    model.Column("on", model.Kind.WORDS),
+    *model.columns(model.Kind.TIME, "before", "after", "difference"),
+    model.Column("share"),
+    model.Column("95% CI", model.Kind.NUMBER, 2),
+    model.Column("change", model.Kind.WORDS, 2),
     model.Column("output", model.Kind.LONG_NAME, 2),
 )
 
@@ -57,7 +57,7 @@ def why_parts(why: Why) -> list[Sequence[model.Block]]:
     limits = model.Notes([model.Note(sentence(it)) for it in limit_facts(why)])
     return [
         [model.Title("Why", media=model.PAGE), model.Notes([*map(_note, why_facts(why))])],
-        [model.Title("Changes between nodes"), _table(why), limits],
+        [model.Title("Nodes", media=model.PRINTED), _table(why), limits],
         *others,
     ]
 
@@ -67,65 +67,71 @@ def _note(fact: Fact) -> model.Note:
 
 
 def _table(why: Why) -> model.Table:
-    shown = [*[it for it in why.changes if it.kind != REST][:MOST], *[it for it in why.changes if it.kind == REST]]
-    left = len(why.changes) - len(shown)
-    unexplained = why.unexplained_ns
-    unit, cell = TIME.column([it for change in shown for it in (change.base_ns, change.own_ns) if it])
+    """Every node with what stands for it, those that differ most first; the shares are of the difference and add up to it."""
+    unit, cell = TIME.column([it for row in why.rows for it in (row.base_ns, row.own_ns) if it])
 
-    def shares(ns: float) -> list[str]:
-        return [] if (part := why.share(ns)) is None else [SHARE.text(part if abs(part) >= _LEAST else 0.0)]
-
-    def format_difference(ns: float) -> str:
+    def with_sign(ns: float) -> str:
         return f"{'-' if ns < 0 else '+'}{cell(abs(ns))}"
 
-    rows = [
-        (
-            _change(change, is_alone=len(shown) == 1),
-            *shares(change.ns),
-            format_difference(change.ns),
-            model.maybe(change.ci95, lambda ends: " to ".join(map(format_difference, ends))),
-            cell(change.base_ns) if change.base else model.NOTHING,
-            cell(change.own_ns) if change.own else model.NOTHING,
-            *((model.NOTHING,) * 3 if change.kind == REST else _describe_nodes(change)),
+    def figures(base_ns: float | None, own_ns: float | None, ns: float) -> tuple[str, ...]:
+        share = why.share(ns)
+        return model.maybe(base_ns, cell), model.maybe(own_ns, cell), with_sign(ns), model.maybe(share, SHARE.text)
+
+    def lines(row: Change) -> list[tuple[str, ...]]:
+        first = (
+            first_name(max(of_model(row.base or row.own), key=lambda it: sum(it["ns"]))),
+            _operators(row),
+            _compare_texts(*([short(it["ep"]) for it in nodes] for nodes in (row.base, row.own))),
+            *figures(row.base_ns if row.base else None, row.own_ns if row.own else None, row.ns),
+            model.maybe(row.ci95, lambda ends: " to ".join(map(with_sign, ends))),
+            row.kind,
+            _compare_texts(*([", ".join(it["gives"]) for it in nodes] for nodes in (row.base, row.own))),
         )
-        for change in shown
-    ]
-    outside = ("outside of nodes", *shares(unexplained), format_difference(unexplained), *[model.NOTHING] * 6)
-    base, own = why.profiled_ns
-    ends = model.maybe(why.profiled_ci95, lambda ends: " to ".join(map(format_difference, ends)))
-    sum_up = (
-        "whole inference",
-        *shares(why.profiled_difference_ns),
-        format_difference(why.profiled_difference_ns),
-        ends,
-        cell(base),
-        cell(own),
-        *[model.NOTHING] * 3,
+        parts = [_part(node, (cell(fmean(node["ns"])), model.NOTHING)) for node in row.base]
+        parts += [_part(node, (model.NOTHING, cell(fmean(node["ns"])))) for node in row.own]
+        return [first, *parts] if max(len(row.base), len(row.own)) > 1 else [first]
+
+    def last(count: int) -> list[tuple[str, ...]]:
+        shown, left = [it.ns for it in why.rows[:count]], len(why.rows) - count
+        whole = why.profiled_difference_ns
+        remainder = whole - sum(shown)
+        sums = [(*remainder_names(left), *figures(None, None, remainder))]
+        if any(not 0 <= it * whole <= whole * whole for it in (*shown, remainder)):
+            every = [*shown, remainder]
+            sums += [
+                (name, model.NOTHING, *figures(None, None, sum(it for it in every if it * sign > 0)))
+                for name, sign in (("all that is slower", 1), ("all that is faster", -1))
+            ]
+        sums.append(("whole inference", model.NOTHING, *figures(*why.profiled_ns, whole)))
+        return [
+            (*names, model.NOTHING, *cells, *[model.NOTHING] * 3) for names, cells in ((it[:2], it[2:]) for it in sums)
+        ]
+
+    return table_of_nodes(_COLUMNS, [*map(lines, why.rows)], last, unit, sentence(limit_facts(why)[0]))
+
+
+def _operators(row: Change) -> str:
+    """The operator on either side, where there are several that which both have in some form or takes most, and how many more nodes."""
+    forms = [{plain(it) for it in nodes} for nodes in (row.base, row.own)]
+    both = forms[0] & forms[1]
+    base, own = (
+        next(iter(by_time([it for it in nodes if plain(it) in both] or of_model(nodes))), "")
+        + f" +{len(nodes) - 1}" * (len(nodes) > 1)
+        for nodes in (row.base, row.own)
     )
-    return model.Table(
-        _COLUMNS if why.is_profiled else tuple(it for it in _COLUMNS if it is not _SHARE),
-        (*rows, outside, sum_up),
-        unit,
-        title="Changes between nodes",
-        rest=f"and {left} more changes; result.json has all nodes" if left else "",
+    return base if base == own else " → ".join([base or model.NOTHING, own or model.NOTHING])
+
+
+def _part(node: ProfiledNode, times: Sequence[str]) -> tuple[str, ...]:
+    """One node of a row, below it, with what it takes on either side."""
+    return (
+        f"└ {first_name(node)}",
+        node["op"],
+        short(node["ep"]),
+        *times,
+        *[model.NOTHING] * 4,
+        ", ".join(node["gives"]),
     )
-
-
-def _change(change: Change, is_alone: bool) -> str:
-    nodes = change.own or change.base
-    if change.kind == REST:
-        return f"all nodes ({len(nodes)})" if is_alone else f"all other nodes ({len(nodes)})"
-    kind = change.kind if change.kind != SAME else "slower" if change.ns > 0 else "faster"
-    ops = [f"{op} ×{len(of)}" if len(of) > 1 else op for op, of in by_time(change.mainly or of_model(nodes)).items()]
-    return f"{kind}: {', '.join([*ops[:_FEW], *['…'] * (len(ops) > _FEW)])}"
-
-
-def _describe_nodes(change: Change) -> tuple[str, str, str]:
-    """Which nodes it is, where they run, and what they give."""
-    shown = first_of([*map(name_node, change.mainly or of_model(change.own or change.base))], _FEW)
-    eps = [[short(node["ep"]) for node in nodes] for nodes in (change.base, change.own)]
-    gives = [[", ".join(node["gives"]) for node in nodes] for nodes in (change.base, change.own)]
-    return shown, _compare_texts(*eps), _compare_texts(*gives)
 
 
 def _compare_texts(base: Sequence[str], own: Sequence[str]) -> str:

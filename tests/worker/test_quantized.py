@@ -1,0 +1,176 @@
+"""Quantized models: what became of each node of the original, as is known of how each was made, and as ONNX Runtime's own profile has it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+
+from ortbench.features.why.analysis import rows
+from ortbench.model.schema import Nodes
+from ortbench.plan.target import Inputs, Target
+from ortbench.worker import nodes
+
+SHAPES = {"convolutions": (1, 3, 16, 16), "products": (4, 64)}
+RANDOM = np.random.default_rng(1)
+
+
+def weight(name: str, *shape: int) -> onnx.TensorProto:
+    return numpy_helper.from_array(RANDOM.standard_normal(shape).astype(np.float32) / 8, name)
+
+
+def graph_of(kind: str) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """Nodes without names, as many exporters leave them, and their weights."""
+    make = helper.make_node
+    if kind == "convolutions":
+        return [
+            make("Conv", ["x", "w0", "b0"], ["conv0"], pads=[1] * 4), make("Relu", ["conv0"], ["relu0"]),
+            make("Conv", ["relu0", "w1", "b1"], ["conv1"], pads=[1] * 4), make("Relu", ["conv1"], ["relu1"]),
+            make("GlobalAveragePool", ["relu1"], ["mean"]), make("Flatten", ["mean"], ["flat"]),
+            make("Gemm", ["flat", "w2", "b2"], ["logits"]), make("Softmax", ["logits"], ["y"]),
+        ], [weight("w0", 16, 3, 3, 3), weight("b0", 16), weight("w1", 16, 16, 3, 3), weight("b1", 16), weight("w2", 16, 8), weight("b2", 8)]  # fmt: skip
+    return [
+        make("MatMul", ["x", "w0"], ["left"]), make("MatMul", ["x", "w1"], ["right"]), make("Tanh", ["left"], ["tanh"]),
+        make("Mul", ["tanh", "right"], ["gated"]), make("MatMul", ["gated", "w2"], ["y"]),
+    ], [weight(f"w{at}", 64, 64) for at in range(3)]  # fmt: skip
+
+
+def save(path: Path, kind: str, graph: tuple[list[onnx.NodeProto], list[onnx.TensorProto]]) -> Path:
+    made, weights = graph
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPES[kind])
+    y = helper.make_tensor_value_info(made[-1].output[0], TensorProto.FLOAT, None)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(
+        helper.make_model(helper.make_graph(made, "g", [x], [y], weights), ir_version=8, opset_imports=opsets),
+        str(path),
+    )
+    return path
+
+
+class Samples(CalibrationDataReader):  # type: ignore[misc]
+    def __init__(self, kind: str) -> None:
+        self._left: Iterator[Any] = iter(
+            [{"x": RANDOM.standard_normal(SHAPES[kind]).astype(np.float32)} for _ in range(2)]
+        )
+
+    def get_next(self) -> Any:
+        return next(self._left, None)
+
+
+def static(kind: str, **options: Any) -> Callable[[Path, Path], None]:
+    given = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8, **options}
+    return lambda base, own: quantize_static(str(base), str(own), Samples(kind), **given)
+
+
+def dynamic(base: Path, own: Path) -> None:
+    quantize_dynamic(str(base), str(own))
+
+
+def by_hand(replaced: dict[int, list[onnx.NodeProto]], weights: list[onnx.TensorProto], rename: str = "") -> Any:
+    """Nodes of the products replaced by others; `rename` begins all names of tensors but the input's."""
+
+    def write(base: Path, own: Path) -> None:
+        made, kept = graph_of("products")
+        there = [it for at, node in enumerate(made) for it in replaced.get(at, [node])]
+        for node in there * bool(rename):
+            node.output[:] = [rename + it for it in node.output]
+            node.input[:] = [
+                it if it in ("x", *(w.name for w in (*kept, *weights))) else rename + it for it in node.input
+            ]
+        save(own, "products", (there, [*kept, *weights]))
+
+    return write
+
+
+SCALES = [
+    numpy_helper.from_array(np.array(0.02, np.float32), "s"),
+    numpy_helper.from_array(np.array(128, np.uint8), "z"),
+]
+W_INT8 = numpy_helper.from_array(RANDOM.integers(100, 150, (64, 64)).astype(np.uint8), "w_int8")
+W_INT4 = numpy_helper.from_array(RANDOM.integers(0, 255, (64, 2, 16)).astype(np.uint8), "w_int4")
+S_INT4 = numpy_helper.from_array(np.full(128, 0.02, np.float32), "s_int4")
+
+
+def quantized(read: str, given: str, weights: str) -> list[onnx.NodeProto]:
+    """A product with its inputs and its output quantized, named as no tool does it."""
+    make = helper.make_node
+    return [
+        make("QuantizeLinear", [read, "s", "z"], [f"{given}/in8"]), make("DequantizeLinear", [f"{given}/in8", "s", "z"], [f"{given}/in"]),
+        make("DequantizeLinear", [weights, "s", "z"], [f"{given}/w"]), make("MatMul", [f"{given}/in", f"{given}/w"], [f"{given}/out"]),
+        make("QuantizeLinear", [f"{given}/out", "s", "z"], [f"{given}/out8"]), make("DequantizeLinear", [f"{given}/out8", "s", "z"], [given]),
+    ]  # fmt: skip
+
+
+def four_bits(read: str, given: str) -> onnx.NodeProto:
+    return helper.make_node("MatMulNBits", [read, "w_int4", "s_int4"], [given], domain="com.microsoft", K=64, N=64, bits=4, block_size=32)  # fmt: skip
+
+
+FLOAT = {"relu0": "Conv", "relu1": "Conv", "mean": "GlobalAveragePool ReorderOutput", "flat": "Flatten", "logits": "Gemm", "y": "Softmax"}  # fmt: skip
+QDQ = {
+    "relu0": "QuantizeLinear Transpose QLinearConv", "relu1": "QLinearConv", "mean": "QLinearGlobalAveragePool", "flat": "Transpose Flatten",
+    "logits": "QGemm", "y": "QLinearSoftmax DequantizeLinear",
+}  # fmt: skip
+DYNAMIC_CONV = "DynamicQuantizeLinear ConvInteger Cast Mul Mul Add Relu"
+PRODUCTS = {"left": "MatMul", "right": "MatMul", "tanh": "Tanh", "gated": "Mul", "y": "MatMul"}
+HALF = "QuantizeLinear QLinearMatMul DequantizeLinear"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("kind", "quantize", "fates"),
+    [
+        ("convolutions", static("convolutions"), QDQ),
+        ("convolutions", static("convolutions", per_channel=True), QDQ),
+        ("convolutions", static("convolutions", quant_format=QuantFormat.QOperator), QDQ),
+        # In part: what goes into the quantized part, and out of it, is of that.
+        ("convolutions", static("convolutions", op_types_to_quantize=["Gemm"]), FLOAT | {"logits": "QuantizeLinear QGemm DequantizeLinear"}),
+        ("convolutions", dynamic,
+         FLOAT | {"relu0": DYNAMIC_CONV, "relu1": DYNAMIC_CONV, "mean": "GlobalAveragePool", "logits": "DynamicQuantizeMatMul"}),
+        # One QuantizeLinear for two products is of neither.
+        ("products", static("products"),
+         {"left": "QLinearMatMul DequantizeLinear", "right": "QLinearMatMul", "tanh": "Tanh", "gated": "QuantizeLinear QLinearMul",
+          "y": "QLinearMatMul DequantizeLinear", "": "QuantizeLinear"}),
+        ("products", dynamic,
+         PRODUCTS | {"left": "MatMulIntegerToFloat", "right": "MatMulIntegerToFloat", "y": "DynamicQuantizeMatMul", "": "DynamicQuantizeLinear"}),
+        ("products", by_hand({0: [four_bits("x", "left")], 4: [four_bits("gated", "y")]}, [W_INT4, S_INT4]),
+         PRODUCTS | {"left": "MatMulNBits", "y": "MatMulNBits"}),
+        ("products", by_hand({1: quantized("x", "right", "w_int8")}, [*SCALES, W_INT8]), PRODUCTS | {"right": HALF}),
+        # No tensor has the name that it had.
+        ("products", by_hand({1: quantized("x", "right", "w_int8"), 4: [four_bits("gated", "y")]}, [*SCALES, W_INT8, W_INT4, S_INT4], "new/"),
+         PRODUCTS | {"right": HALF, "y": "MatMulNBits"}),
+    ],
+)  # fmt: skip
+def test_what_became_of_each_node(
+    kind: str, quantize: Callable[[Path, Path], None], fates: dict[str, str], tmp_path: Path
+) -> None:
+    base, own = save(tmp_path / "base.onnx", kind, graph_of(kind)), tmp_path / "own.onnx"
+    quantize(base, own)
+    profiles = [profiled(it) for it in (base, own)]
+    found = rows(profiles[0], profiles[1])
+    assert {
+        "".join(it.base[0]["makes"][-1:] if it.base else ""): " ".join(b["op"] for b in it.own) for it in found
+    } == fates
+    assert Counter(b["op"] for it in found for b in it.own) == plain_profile(own, kind)
+
+
+def profiled(path: Path) -> Nodes:
+    return nodes.profile_nodes(str(path), Target(ep="cpu", intra_op_threads=1), Inputs(), 2)[0]
+
+
+def plain_profile(path: Path, kind: str) -> Counter[str]:
+    """The operators of the nodes of an inference, as ONNX Runtime itself records them."""
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(path)
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session.run(None, {"x": np.zeros(SHAPES[kind], np.float32)})
+    events = json.loads(Path(session.end_profiling()).read_text())
+    return Counter(it["args"]["op_name"] for it in events if it["name"].endswith("_kernel_time"))
