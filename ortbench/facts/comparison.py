@@ -85,16 +85,19 @@ class Best(NamedTuple):
 
 
 def bests(results: Sequence[Result], names: Sequence[str]) -> list[Best]:
-    """The best of configurations that took turns on the same work, in each mode by time and, of one mode alone, by costs too;
-    nothing where they did not, or did other work."""
+    """The best of configurations that took turns on the same work, in each mode by time and, of one mode alone, by costs too; of points
+    what their kind has in place of that; nothing where they did not, or did other work."""
     first = results[0]
-    if len(results) < 2 or kind_of(first.kind).axes or any(_did_other_work(first, it) for it in results[1:]):
+    if len(results) < 2 or any(_did_other_work(first, it) for it in results[1:]):
         return []
+    if kind_of(first.kind).axes:
+        of_points: list[Best] = part_of(first.kind, "facts", "point_bests", lambda *_: [])(results, names)
+        return of_points
     modes = [mode for mode in ALL_MODES if sum(it.case(mode) is not None for it in results) > 1]
     (timed, *_) = kind_of(first.kind).views[0].gated
     of_time = metric(WHOLE_START).title if timed.metric == WHOLE_START else "latency"
     goals = [(timed.metric, of_time), *(_COSTS if len(modes) == 1 else ())]
-    found = (_best(results, names, Key(mode, (), figure(key)), what) for mode in modes for key, what in goals)
+    found = (best_at(results, names, Key(mode, (), figure(key)), what) for mode in modes for key, what in goals)
     return [it for it in found if it is not None]
 
 
@@ -103,7 +106,8 @@ def _did_other_work(one: Result, other: Result) -> bool:
     return one.model["sha256"] != other.model["sha256"] or shapes[0] != shapes[1] or not are_one_run(one, other)
 
 
-def _best(results: Sequence[Result], names: Sequence[str], key: Key, what: str) -> Best | None:
+def best_at(results: Sequence[Result], names: Sequence[str], key: Key, what: str) -> Best | None:
+    """The best of configurations that took turns for one figure of a mode, maybe at a point; None where too little was measured."""
     every = {number: series_at(result, key) for number, result in enumerate(results)}
     there = {number: it for number, it in every.items() if it is not None}
     if len(there) < 2:
@@ -182,7 +186,8 @@ def _none_better(
     ]
     if not open_ and len(known) == len(gains):
         tops = [it.high or it.ratio for it in known.values()]
-        return Fact("best-configuration", "none", key.mode, {**values, "most": times(max([*tops, 1.0]))})
+        values |= {"most": times(max([*tops, 1.0])), "ties": [names[it] for it, of in said.items() if of == SAME]}
+        return Fact("best-configuration", "none", key.mode, values)
     rival = min(open_ or known, key=lambda number: there[number].value)
     values |= {"other": names[rival], "ratio": _ratio(known[rival])}
     return Fact("best-configuration", "noise" if said[rival] == NOISY else "open", key.mode, values)

@@ -244,7 +244,8 @@ def observer_for(stack: ExitStack, quiet: bool, observer: Observer | None = None
 
 def run(plans: Sequence[Plan], wanted: OutputOptions, given: RawOptions) -> int:
     found = measure_plans(plans, wanted.out, given, traced=wanted.of_timelines, quiet=wanted.quiet)
-    return publish_configurations(found, plans, wanted)
+    only = part_of(plans[0].part.folder, "job", "compared_metrics", lambda _: ())(plans)
+    return publish_configurations(found, plans, wanted, only=only)
 
 
 def publish_configurations(

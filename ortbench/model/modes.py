@@ -64,6 +64,7 @@ QUEUE_DELAY, SERVICE_TIME, GENERATOR_LAG, LATE_SHARE = "queue_delay", "service_t
 UTILISATION, GIL_WAIT, FAIRNESS, SM_CLOCK = "utilisation", "gil_wait", "fairness", "sm_clock"
 # Of a load of several shapes, with the name of one behind a dot: its latency in the mix, apart, and the ratio of their p99.
 MIXED, APART, MIXING, ALL_SHAPES = "mixed", "apart", "mixing", "all"
+SWITCHING_COST = "switching_cost"
 # Copies alone, as a bandwidth curve has them: both directions, and the kinds of host memory.
 COPY = "copy"
 H2D: Final = "h2d"

@@ -112,17 +112,18 @@ def plan_stream(command: str, given: RawOptions, planned: Callable[[RawOptions],
     if plan.modes != (CPU,):
         listed = next(it.name for it in options if len(split_lists(given.get(it.flag))) > 1)
         raise BadInput(f"{listed}: several shapes are for mode {CPU}", listed)
-    shapes = (Shape(_shape_name(it.inputs, plans), it.inputs) for it in plans)
+    every = [it.inputs for it in plans]
+    shapes = (Shape(shape_name(it, every), it) for it in every)
     return replace(plan, stream=replace(build(Stream, given), shapes=tuple(shapes)))
 
 
-def _shape_name(inputs: Inputs, plans: Sequence[Plan]) -> str:
+def shape_name(inputs: Inputs, every: Sequence[Inputs]) -> str:
     """The sizes of a shape that are not the same in all: ``batch=8 sequence=64``."""
     found = []
     for one, others in (
-        (inputs.dims, [it.inputs.dims for it in plans]),
-        (inputs.shapes, [it.inputs.shapes for it in plans]),
-        (inputs.lengths, [it.inputs.lengths for it in plans]),
+        (inputs.dims, [it.dims for it in every]),
+        (inputs.shapes, [it.shapes for it in every]),
+        (inputs.lengths, [it.lengths for it in every]),
     ):
         for key, value in one.items():
             if any(it[key] != value for it in others):
@@ -311,7 +312,7 @@ def _settings(plan: Plan, ep: str, several_eps: bool) -> Iterator[tuple[str, Any
 
 
 def _format_setting(key: str, value: Any) -> str:
-    if key == "ep":
+    if key in ("ep", "shape-order"):
         return str(value)
     if key == "python":
         return "ortbench's own" if value is None else environment_name(value)

@@ -82,7 +82,7 @@ def inputs_line(result: Result) -> str:
 def first_of_shapes(result: Result) -> str:
     """That the shapes of a heading are the first of several, of a soak or a load that mixes shapes; else nothing."""
     part = result.part
-    count = len(part.get("shapes", ())) if isinstance(part, dict) else 0
+    count = len({*part.get("requests", ())} or part.get("shapes", ())) if isinstance(part, dict) else 0
     return f"; the first of {count} shapes" if count > 1 else ""
 
 

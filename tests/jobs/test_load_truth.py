@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from ortbench.facts.common import Fact, share
+from ortbench.facts.comparison import bests
 from ortbench.facts.run import facts_of
 from ortbench.features.load.analysis import load_cases, load_point_of
 from ortbench.features.load.analysis.blocks import OpenLoopBlock
 from ortbench.features.load.analysis.queueing import cycle_interval
+from ortbench.features.load.plan import pad_stream
 from ortbench.model.result import Case, Result
+from ortbench.model.result_file import load
 from ortbench.plan.target import Inputs, Shape, Stream
-from tests.conftest import MODELS
+from tests.conftest import MODELS, ortbench
 from tests.expect import there
 from tests.queues import MS, disagreements, hidden, md1_wait
 from tests.refdevice import Config, Trace
@@ -244,3 +248,112 @@ def test_a_random_order_of_shapes_is_that_of_its_seed() -> None:
     first, again, other = ([*islice(stream.numbers(seed), 40)] for seed in (5, 5, 6))
     assert first == again != other
     assert {*first} == {0, 1}
+
+
+# Requests that are padded: 1 ms, and 0.5 ms an item
+
+SIZES = (1, 3, 5, 8)
+PADDED = {
+    "exact": (1, 3, 5, 8),
+    "multiples:4": (4, 4, 8, 8),
+    "multiples:5": (5, 5, 5, 10),
+    "powers-of-two": (1, 4, 8, 8),
+    "largest": (8, 8, 8, 8),
+}
+
+
+def padded(library: Path, folder: Path, *arguments: object, **knobs: float) -> tuple[dict[str, Result], str]:
+    """The result of each order, in turns, and what the command prints."""
+    config = Config(**{**KNOBS, **knobs})  # type: ignore[arg-type]
+    orders = ("--shape-order", ",".join(PADDED), "--processes", 1, "--mode", "cpu-tensors")
+    line = ("load", SHAPED, "--ep-library", library, "--out", folder, "--dim", "batch=1,3,5,8", *orders, *arguments)
+    done = ortbench(*line, **config.environ())
+    assert (done.code, done.err) == (0, "")
+    results = [load(it) for it in folder.glob("*/*/result.json")]
+    return {it.part["order"]: it for it in sorted(results, key=lambda it: [*PADDED].index(it.part["order"]))}, done.out
+
+
+def best_facts(results: dict[str, Result]) -> list[Fact]:
+    return [it.fact for it in bests([*results.values()], [*results])]
+
+
+@pytest.mark.process
+def test_each_order_takes_as_long_as_the_sizes_it_pads_to(library: Path, tmp_path: Path) -> None:
+    results, _ = padded(library, tmp_path, "--duration", 1)
+    requests = {
+        it: [block["n"] for block in there(load_cases(result)[0].load_blocks)] for it, result in results.items()
+    }
+    assert len({tuple(it) for it in requests.values()}) == 1  # all have the same, and whole rounds of these
+    assert all(n % len(SIZES) == 0 for n in requests["exact"])
+    for order, sizes in PADDED.items():
+        (case,) = load_cases(results[order])
+        assert there(case.stats("latency")).mean == SERVICE_NS + 3 * CALL_NS + 1_000_000 + 500_000 * sum(sizes) // len(
+            sizes
+        )
+        assert results[order].part["padding"] == pytest.approx(1 - sum(SIZES) / sum(sizes))
+        assert results[order].part["shapes"] == [f"batch={it}" for it in dict.fromkeys(sizes)]
+        assert case.value("switching_cost") == (None if order == "largest" else pytest.approx(0, abs=1))
+    (fact,) = best_facts(results)
+    assert (fact.code, fact.verdict, fact.values["configuration"]) == ("best-order", "better", "exact")
+    assert fact.values["other"] == "powers-of-two"
+
+
+@pytest.mark.process
+def test_the_best_order_weighs_switches_against_padding(library: Path, tmp_path: Path) -> None:
+    """Where a change of shape takes 4 ms, fewest sizes are best; each request of the others costs as many as its order has changes."""
+    results, printed = padded(library, tmp_path, "--concurrency", 1, "--duration", 1, switch_us=4000)
+    best, switching = best_facts(results)
+    assert (best.verdict, best.values["configuration"], best.point) == ("better", "largest", {"concurrency": 1})
+    assert (switching.key, switching.values["configuration"]) == (("mix-switching", "costs-one"), "exact")
+    assert "largest has the lowest mean latency with 1 client: 5.00 ms, with 47% padding" in printed.replace(
+        "\n  ", " "
+    )
+    for order, sizes in PADDED.items():
+        (case,) = load_cases(results[order])
+        shapes, changes, n = dict.fromkeys(sizes), 0, 0
+        stream = pad_stream(
+            Stream(shapes=tuple(Shape(str(it), Inputs(dims={"batch": it})) for it in SIZES)), order, None
+        )
+        for block in there(case.load_blocks):
+            came = [*islice(stream.numbers(block["round"]), block["n"])]
+            changes, n = changes + sum(a != b for a, b in pairwise(came)), n + len(came)
+        rounds = len(there(case.load_blocks))  # whose first request may find another shape too
+        cost = (case.value("switching_cost") or 0) * n / 4_000_000
+        assert len(shapes) == 1 or changes - 0.01 < cost < changes + rounds + 0.01
+
+
+@pytest.mark.process
+def test_orders_are_compared_at_a_rate_by_their_tail(library: Path, tmp_path: Path) -> None:
+    """One every 10 ms, so that none waits: the tail is the largest size, of which multiples of 5 make 10."""
+    results, _ = padded(library, tmp_path, "--rate", 100, "--arrivals", "uniform", "--duration", 8)
+    (fact,) = best_facts(results)
+    assert (fact.verdict, fact.values["what"], fact.values["padding"]) == ("none-tied", "p99 latency", share(0.0))
+    assert fact.values["ties"] == ["multiples:4", "powers-of-two", "largest"]
+
+
+@pytest.mark.parametrize(
+    ("order", "weights", "padding"),
+    [
+        ("exact", None, 0),
+        ("largest", None, 1 - 17 / 32),
+        ("largest", (6, 2, 2, 2), 1 - 19 / 48),
+        ("multiples:5", None, 1 - 17 / 25),
+    ],
+)
+def test_padding_is_the_share_of_the_elements(order: str, weights: tuple[int, ...] | None, padding: float) -> None:
+    shapes = tuple(Shape(str(it), Inputs(dims={"batch": it, "length": 7})) for it in SIZES)
+    stream = pad_stream(Stream(shapes=shapes), order, weights)
+    assert stream.padding == pytest.approx(padding)
+    one, again, other = ([*islice(stream.numbers(seed), 50)] for seed in (1, 1, 2))
+    assert one == again
+    assert (one == other) is (order == "largest")
+    assert {it.inputs.dims["length"] for it in stream.shapes} == {7}  # which is the same in all, and stays
+
+
+def test_shapes_are_padded_where_they_differ() -> None:
+    inputs = [Inputs(shapes={"x": (1, 3, size, 50)}, lengths={"s": size}) for size in (20, 33)]
+    stream = pad_stream(Stream(shapes=tuple(Shape(str(it), it) for it in inputs)), "powers-of-two", None)
+    assert [(it.name, it.inputs.shapes, it.inputs.lengths) for it in stream.shapes] == [
+        ("x=1x3x32x50 s=32", {"x": (1, 3, 32, 50)}, {"s": 32}),
+        ("x=1x3x64x50 s=64", {"x": (1, 3, 64, 50)}, {"s": 64}),
+    ]

@@ -27,13 +27,7 @@ FEATURE = Feature(
                 "reported",
                 "traced",
             ),
-            options={
-                **{flag: {} for flag in _ALIKE},
-                "shape-order": {
-                    "help": "Mix the shapes of lists in one load, in this order: random or cycle.",
-                    "default": None,
-                },
-            },
+            options={flag: {} for flag in _ALIKE},
         )
     },
     options={"UNDER_LOAD": ("gate",), "LoadPlan": ("load", "gate")},

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 from ortbench.model import modes
 from ortbench.model.kinds import CONCURRENCY, RATE, RUN, Kind, View, figures, tails
 from ortbench.model.metrics import LATENCY
-from ortbench.model.schema import Order
 
 if TYPE_CHECKING:
     from ortbench.model.result import Result
@@ -45,6 +44,8 @@ KIND = Kind(
 )  # fmt: skip
 # What the clients of a load have: one session together, one each, or one each in a process of its own.
 SHARED, OWN, PROCESS = "shared", "own", "process"
+# The sizes at which requests of several sizes run.
+EXACT, MULTIPLES, POWERS, LARGEST = "exact", "multiples:", "powers-of-two", "largest"
 
 
 def own_rate(seconds: Sequence[float]) -> float:
@@ -55,7 +56,8 @@ def own_rate(seconds: Sequence[float]) -> float:
 class LoadSetup(TypedDict):
     """How a load was put on: ``sessions`` is ``shared``, ``own`` or ``process``; ``duration_s`` of a load point; ``arrivals`` is
     ``poisson``, ``uniform`` or ``file`` with the ``file``'s name, null without an open loop; so many ``workers`` serve an open loop;
-    ``slo`` the most that each statistic of the latency may be, ns. Of several ``shapes``, which it mixes, also their ``order``."""
+    ``slo`` the most that each statistic of the latency may be, ns. Of several ``shapes``, which it mixes, also their ``order``; where that
+    says to which shapes requests are padded, the sizes of the ``requests``, as often as they come, and the share of ``padding``."""
 
     sessions: str
     duration_s: float
@@ -64,8 +66,10 @@ class LoadSetup(TypedDict):
     seed: int
     workers: int
     slo: dict[str, int] | None
-    order: NotRequired[Order]
+    order: NotRequired[str]
     shapes: NotRequired[list[str]]
+    requests: NotRequired[list[str]]
+    padding: NotRequired[float]
 
 
 class Knee(TypedDict):

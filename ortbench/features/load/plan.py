@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,18 +15,19 @@ from typing import TYPE_CHECKING, Any, Self
 from ortbench.core.eps import CPU_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.files import Kind, check_readable, kind_of
-from ortbench.features.load.model import OWN, PROCESS, SHARED, own_rate
+from ortbench.core.safe_text import first_of
+from ortbench.features.load.model import EXACT, LARGEST, MULTIPLES, OWN, POWERS, PROCESS, SHARED, own_rate
 from ortbench.model.metric_names import parse_slo
 from ortbench.model.modes import CPU, LOAD_MODES, Part
-from ortbench.model.settings import CHOICES, WHOLES
+from ortbench.model.settings import CHOICES, WHOLES, Listed
 from ortbench.plan.option_types import FLAG, TEXT, TIME, WHOLE, check_seconds, finite
-from ortbench.plan.options import LOAD, MEASURED, RawOptions, build, new_option, option
+from ortbench.plan.options import INPUT, LOAD, MEASURED, RawOptions, build, new_option, option
 from ortbench.plan.plan import Plan
-from ortbench.plan.plan_builder import list_in, plan_of, plan_stream
+from ortbench.plan.plan_builder import list_in, plan_of, plan_stream, shape_name
+from ortbench.plan.target import ORDERS, RANDOM, Inputs, Shape, Stream
 
 if TYPE_CHECKING:
     from ortbench.features.load.model import LoadSetup
-    from ortbench.plan.target import Stream
 
 SESSIONS = (SHARED, OWN, PROCESS)
 POISSON, UNIFORM, FILE = "poisson", "uniform", "file"
@@ -36,6 +38,8 @@ MOST_CLIENTS = 256
 _MOST_RATE = 1e6  # a second: above that the clock's own cost is what is measured
 _USUAL_CLIENTS = (1, 2, 4, 8)
 _DURATION_S = 2.0
+_NAMES = 4  # of shapes that a message has
+_MAX_REQUESTS = 1000  # of which a block has all
 _MAX_SHAPES = 64  # each client has inputs and outputs of its own
 
 
@@ -91,6 +95,128 @@ def _join_numbers(value: Any, option: str) -> str:
     return ",".join(map(str, values))
 
 
+# Requests of several sizes, each of which may be padded to one of fewer
+
+
+def _check_order(order: str, option: str) -> None:
+    is_known = order in (*ORDERS, EXACT, POWERS, LARGEST)
+    if not is_known and not re.fullmatch(rf"{MULTIPLES}[1-9]\d{{0,8}}", order, re.ASCII):
+        known = ", ".join((*ORDERS, EXACT, f"{MULTIPLES}K", POWERS, LARGEST))
+        raise BadInput(f"{option} {order!r}: choose from {known}", option)
+
+
+def _parse_orders(text: str, _: str, option: str) -> list[str]:
+    """The orders of a list, each once; `BadInput`: there is no such order, or one in a list whose requests are not those of the others."""
+    found = [part.strip() for part in text.split(",")]
+    for part in found:
+        _check_order(part, option)
+        if found.count(part) > 1:
+            raise BadInput(f"{option} {text}: {part!r} is in the list twice", option)
+        if part in ORDERS and len(found) > 1:
+            raise BadInput(f"{option} {part}: compare {EXACT}, whose requests are those of the others", option)
+    return found
+
+
+def parse_weights(text: str, option: str) -> tuple[int, ...]:
+    """``8,1,1``: how often each shape comes; `BadInput`: no whole numbers above zero."""
+    if not re.fullmatch(r"\s*[1-9]\d{0,3}(\s*,\s*[1-9]\d{0,3})+\s*", text, re.ASCII):
+        raise BadInput(f"{option} {text!r}: write a whole number above 0 for each shape, such as 8,1,1", option)
+    return tuple(map(int, text.split(",")))
+
+
+def _pad(order: str, size: int, largest: int) -> int:
+    """The size that a request runs at; an empty one stays."""
+    if order == LARGEST:
+        return largest
+    if order == POWERS:
+        return 1 << (size - 1).bit_length() if size else 0
+    multiple = 1 if order == EXACT else int(order.removeprefix(MULTIPLES))
+    return -(-size // multiple) * multiple
+
+
+@dataclass(frozen=True)
+class PaddedStream(Stream):
+    """Requests of several sizes that run at the `shapes` they are padded to: every one comes once in random order, then all again in
+    another.
+
+    Attributes:
+        requests: the number of the shape of each.
+        names: of the sizes of the requests, before they are padded.
+        padding: the share of the elements that is padding.
+    """
+
+    requests: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    padding: float = 0.0
+
+    def numbers(self, seed: int) -> Iterator[int]:
+        chance = random.Random(seed)
+        while True:
+            yield from chance.sample(self.requests, len(self.requests))
+
+
+def pad_stream(stream: Stream, order: str, weights: Sequence[int] | None) -> PaddedStream:
+    """A stream whose shapes come in these proportions, padded in every size that is not the same in all; `BadInput`: other weights than
+    shapes."""
+    own = [it.inputs for it in stream.shapes]
+    weights = weights or [1] * len(own)
+    if len(weights) != len(own):
+        names = first_of([it.name for it in stream.shapes], _NAMES)
+        reason = f"has {len(weights)} weights for {len(own)} shapes: {names}"
+        raise BadInput(f"--shape-weights: {reason}", "--shape-weights")
+    sizes = _differing_sizes(own)
+    padded_sizes = {key: _pad_each(order, several) for key, several in sizes.items()}
+    padded = [_with_sizes(it, {key: of[number] for key, of in padded_sizes.items()}) for number, it in enumerate(own)]
+    shapes = [it for number, it in enumerate(padded) if it not in padded[:number]]
+    common = math.gcd(*weights)
+    requests = [number for number, weight in enumerate(weights) for _ in range(weight // common)]
+    if len(requests) > _MAX_REQUESTS:
+        raise BadInput(f"--shape-weights: their sum is {len(requests)}: at most {_MAX_REQUESTS}", "--shape-weights")
+    needed, run = (
+        sum(math.prod(math.prod(several[number]) for several in of.values()) for number in requests)
+        for of in (sizes, padded_sizes)
+    )
+    return PaddedStream(
+        RANDOM,
+        tuple(Shape(shape_name(it, own), it) for it in shapes),
+        tuple(shapes.index(padded[number]) for number in requests),
+        tuple(stream.shapes[number].name for number in requests),
+        1 - needed / run if run else 0.0,
+    )
+
+
+Sizes = tuple[int, ...]
+_SIZED = ("dims", "shapes", "lengths")  # the fields of inputs that have sizes
+
+
+def _differing_sizes(every: Sequence[Inputs]) -> dict[tuple[str, str], list[Sizes]]:
+    """By field and name the sizes of each that are not the same in all; `BadInput`: expressions, or other ranks."""
+    found = {}
+    for field in _SIZED:
+        for key in getattr(every[0], field):
+            values = [getattr(it, field)[key] for it in every]
+            sizes = [it if isinstance(it, tuple) else (it,) for it in values]
+            if any(it != sizes[0] for it in sizes):
+                if len({*map(len, sizes)}) > 1 or not all(isinstance(size, int) for it in sizes for size in it):
+                    reason = f"{key} cannot be padded: its sizes are expressions, or their number is not the same"
+                    raise BadInput(f"--shape-order: {reason}", "--shape-order")
+                found[field, key] = sizes
+    return found
+
+
+def _pad_each(order: str, every: Sequence[Sizes]) -> list[Sizes]:
+    columns = [[*it] for it in zip(*every, strict=True)]
+    padded = [it if len({*it}) == 1 else [_pad(order, size, max(it)) for size in it] for it in columns]
+    return [*zip(*padded, strict=True)]
+
+
+def _with_sizes(inputs: Inputs, sizes: Mapping[tuple[str, str], Sizes]) -> Inputs:
+    found: dict[str, Any] = {field: dict(getattr(inputs, field)) for field in _SIZED}
+    for (field, key), own in sizes.items():
+        found[field][key] = own if field == "shapes" else own[0]
+    return replace(inputs, **found)
+
+
 _put = partial(option, panel=LOAD, commands=("load", "gate"), is_live_only=True)
 UNDER_LOAD = new_option(
     "load", "", "Measure under load, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), is_live_only=True, is_in_suites=False,
@@ -112,7 +238,7 @@ class LoadPlan(Part):
 
     concurrency: tuple[int, ...] | None = _put(
         "concurrency", "N,N,...", "Measure with N clients, each running one inference after another.",
-        kind=TEXT._replace(example="[1, 2, 4]", data=_join_numbers, parse=parse_concurrency, python="int | str | Sequence[int]"), common=("load",), shown="1,2,4,8, at most twice the cores, without --rate",
+        kind=TEXT._replace(example="[1, 2, 4]", data=_join_numbers, parse=parse_concurrency, python="int | str | Sequence[int]"), common=("load",), shown="1,2,4,8, at most twice the cores, 1 where requests are padded, without --rate",
     )  # fmt: skip
     rate: tuple[float, ...] | str | None = _put(
         "rate", "R,R,.../auto", "Measure at R requests per second; auto: the highest R that meets --slo.",
@@ -129,6 +255,16 @@ class LoadPlan(Part):
     slo: Mapping[str, int] | None = option(
         "slo", "STAT=TIME", "Set the limit on latency: p99=20ms; of latency (p50), mean, p95, p99, max.", LOAD,
         kind=TEXT._replace(parse=parse_slo), commands=("load",), common=("load",),
+    )  # fmt: skip
+    order: str | None = option(
+        "shape-order", "ORDER", "Mix listed shapes: random, cycle, exact, multiples:K, powers-of-two, largest.",
+        INPUT, lists=Listed("exact,largest", _parse_orders), choices=(*ORDERS, EXACT, POWERS, LARGEST), check=_check_order,
+        commands=("load",), is_in_suites=False,
+    )  # fmt: skip
+    weights: tuple[int, ...] | None = option(
+        "shape-weights", "N,N,...", "Have the shapes come in these proportions, with a --shape-order that can pad.", INPUT,
+        kind=TEXT._replace(data=_join_numbers, parse=parse_weights, python="Sequence[int]"), commands=("load",), is_in_suites=False,
+        shown="all alike",
     )  # fmt: skip
     workers: int = _put(
         "workers", "N", "Serve the requests of --rate with N workers.", kind=WHOLE, default=1, check=_check_count,
@@ -150,6 +286,8 @@ class LoadPlan(Part):
 
     @property
     def client_counts(self) -> tuple[int, ...]:
+        if self.concurrency is None and not self.is_open and self.pads:
+            return (1,)
         if self.concurrency is None and not self.is_open:
             return usual_concurrency(
                 len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -162,6 +300,11 @@ class LoadPlan(Part):
         if isinstance(self.rate, tuple):
             return self.rate
         return () if self.rate == AUTO or self.file is None else (own_rate(read_timestamps(self.file)),)
+
+    @property
+    def pads(self) -> bool:
+        """Whether its order is one that says to which sizes requests are padded."""
+        return self.order is not None and self.order not in ORDERS
 
     def with_files(self, to: Callable[[str], str]) -> Self:
         return self if self.file is None else replace(self, arrivals=to(self.file))
@@ -185,6 +328,8 @@ class LoadPlan(Part):
             for name, given in (("--workers", self.workers != 1), ("--arrivals", self.arrivals != POISSON)):
                 if given:
                     raise BadInput(f"{name}: is for requests at a rate; give --rate too", name)
+        if self.weights is not None and not self.pads:
+            raise BadInput(f"--shape-weights: is for --shape-order {EXACT} and those that pad", "--shape-weights")
         if self.rate == AUTO and self.slo is None:
             raise BadInput("--rate auto: say what latency may be at most, such as --slo p99=20ms", "--rate")
         if self.sessions == PROCESS and os.name == "nt" and self.is_open:
@@ -231,6 +376,9 @@ def load_of(
 
         part = replace(part, duration_s=live_duration_s(given) / 2)
     given = {flag: value for flag, value in given.items() if flag != "duration"}
+    if part.order is not None and part.pads:
+        _check_order(part.order, "--shape-order")
+        given["shape-order"] = RANDOM
     mixing = "shape-order" if "shape-order" in given else list_in(given)
 
     def make_plan(options: RawOptions) -> Plan:
@@ -241,6 +389,8 @@ def load_of(
         return replace(plan, modes=(CPU,) if is_known else plan.modes, on_host=(CPU,))
 
     plan = plan_stream("load", given, make_plan, _MAX_SHAPES) if mixing else make_plan(given)
+    if part.pads and part.order is not None and plan.stream is not None:
+        plan = replace(plan, stream=pad_stream(plan.stream, part.order, part.weights))
     return replace(plan, part=part)
 
 
@@ -251,7 +401,11 @@ def load_in(plan: Plan) -> LoadPlan:
 
 
 def settings(load: LoadPlan, seed: int, duration_s: float, stream: Stream | None = None) -> LoadSetup:
-    mixed = {"order": stream.order, "shapes": [it.name for it in stream.shapes]} if stream else {}
+    mixed: dict[str, Any] = {}
+    if stream is not None:
+        mixed = {"order": load.order or stream.order, "shapes": [it.name for it in stream.shapes]}
+    if isinstance(stream, PaddedStream):
+        mixed |= {"requests": [*stream.names], "padding": stream.padding}
     arrivals = None if not load.is_open else load.arrivals if load.file is None else FILE
     name = None if load.file is None else Path(load.file).name
     return {

@@ -19,6 +19,7 @@ from ortbench.features.load.analysis import (
     best_case,
     cases_with_figures,
     failed_cases,
+    has_figures,
     is_measured,
     load_cases,
     load_point,
@@ -30,7 +31,7 @@ from ortbench.features.load.analysis import (
     slo_text,
     tail_of,
 )
-from ortbench.features.load.model import LoadSetup
+from ortbench.features.load.model import EXACT, LARGEST, MULTIPLES, POWERS, LoadSetup
 from ortbench.model.metric_names import AxisValue
 from ortbench.model.metrics import TIME
 from ortbench.model.modes import (
@@ -40,6 +41,7 @@ from ortbench.model.modes import (
     MIXED,
     MIXING,
     QUEUE_DELAY,
+    SWITCHING_COST,
     THROUGHPUT,
 )
 from ortbench.model.result import NOT_MEASURED, OK, Case, Result
@@ -105,7 +107,27 @@ def _slo_cell(result: Result, case: Case) -> str:
     return _add_doubt(result, cell) if verdict == "failed" else cell
 
 
-COMPARED_CELLS = {model.SLO: _slo_cell}
+def _throughput_cell(result: Result, case: Case) -> str:
+    """Beside the latency by which requests that are padded are compared."""
+    return units.rate(rate_of(case)) if "padding" in result.part and has_figures(case) else model.NOTHING
+
+
+def _padding_cell(result: Result, _: Case) -> str:
+    padding = result.part.get("padding")
+    return model.NOTHING if padding is None else units.share(padding)
+
+
+def _switching_cell(_: Result, case: Case) -> str:
+    cost = case.value(SWITCHING_COST)
+    return model.NOTHING if cost is None else units.difference(cost)
+
+
+COMPARED_CELLS = {
+    model.SLO: _slo_cell,
+    "inf/s": _throughput_cell,
+    "padding": _padding_cell,
+    "switching": _switching_cell,
+}
 
 
 def _delay_cell(result: Result, case: Case) -> str:
@@ -222,12 +244,19 @@ def _setup_text(result: Result) -> str:
     if setup["arrivals"]:
         source = f"arrivals of {setup['file']}" if setup["file"] else f"{setup['arrivals']} arrivals"
         parts += [units.count(setup["workers"], "worker"), source]
-    if "shapes" in setup:
+    if "requests" in setup:
+        parts.append(f"{len({*setup['requests']})} sizes {_padded_text(setup['order'])}")
+    elif "shapes" in setup:
         parts.append(f"{len(setup['shapes'])} shapes in {ORDERS[setup['order']]}")
     parts.append(f"{setup['duration_s']:g} s each")
     if asked := slo_limits(result):
         parts.append(f"SLO {slo_text(asked)}")
     return ", ".join(parts)
+
+
+def _padded_text(order: str) -> str:
+    known = {EXACT: "as they are", POWERS: "padded to powers of two", LARGEST: "padded to the largest"}
+    return known.get(order) or f"padded to multiples of {order.removeprefix(MULTIPLES)}"
 
 
 def case_words(case: Case) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from ortbench.analysis.outputs import joined_outputs
 from ortbench.core.stats import MEAN, Blocks, Rounds, Value, by_few_rounds
 from ortbench.features.sweep.model import KIND, Best, BestShape, SwitchedShape, Switching
 from ortbench.model.metric_names import Slo
-from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, is_rate, mode_of
+from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, SWITCHING_COST, is_rate, mode_of
 from ortbench.model.result import FAILED, Case, Point, Result
 from ortbench.model.schema import Axis, Tensor
 
@@ -292,7 +292,7 @@ def _put_switching(made: Result, found: Switching) -> None:
             case.set_metric("same_shape", switched["alone_ns"])
             case.set_metric("other_shape", switched["turns_ns"])
             case.set_metric("switching_ratio", switched["ratio"], switched["ci95"])
-            case.set_metric("switching_cost", switched["turns_ns"] - switched["alone_ns"], derived=True)
+            case.set_metric(SWITCHING_COST, switched["turns_ns"] - switched["alone_ns"], derived=True)
 
 
 def _describe_shape(shape: Asked, result: Result | None) -> Point:

@@ -342,9 +342,10 @@ def limit_text(limit_ns: int) -> str:
 
 
 def identity(result: Result, own: Traits) -> Traits:
-    """How clients share sessions and, where there are rates, how requests come and who serves them."""
+    """How clients share sessions and, where there are rates, how requests come and who serves them; their sizes, whatever they run at."""
     keys = ("sessions", *(("arrivals", "file", "workers") if has_rates(result) else ()))
-    mixed = {key: result.part.get(key) for key in ("order", "shapes") if "shapes" in result.part}
+    sizes = ("requests",) if "requests" in result.part else ("order", "shapes")
+    mixed = {key: result.part.get(key) for key in sizes if "shapes" in result.part}
     return {**own, **{key: result.part[key] for key in keys}, **mixed}
 
 

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median_high
+from statistics import fmean, median_high
 from typing import TYPE_CHECKING
 
 from ortbench.analysis.load_points import by_name, interval_of, is_full, latency_bounds, latency_of, paired_reach
@@ -43,6 +43,7 @@ from ortbench.model.modes import (
     QUEUE_DELAY,
     SERVICE_TIME,
     SM_CLOCK,
+    SWITCHING_COST,
     THROUGHPUT,
     UTILISATION,
 )
@@ -58,6 +59,9 @@ if TYPE_CHECKING:
     Arrays = dict[str, NDArray[np.int64]]
 
 
+GROUPED = "grouped"
+
+
 @dataclass
 class LoadSamples:
     """What was taken of a load point so far; `processes`: the first round of each process of a load that is measured in several, so that
@@ -70,7 +74,9 @@ class LoadSamples:
     outputs_match: bool | None = None  # None where they were not compared
     clock_mhz: list[int] = field(default_factory=list)  # readings while it ran
     slo: Mapping[str, int] | None = None  # what was asked for, ns by statistic
-    apart: Mapping[str, LoadSamples] = field(default_factory=dict)  # of each of several shapes alone, by its name
+    shapes: Sequence[str] = ()  # that are mixed, where there are several
+    # of each shape alone, by its name; or by `GROUPED` of the same requests one shape after the other
+    apart: Mapping[str, LoadSamples] = field(default_factory=dict)
     processes: Sequence[int] = ()
     every: int = 1  # of how many blocks of a closed loop one is kept
 
@@ -250,11 +256,14 @@ def put_shapes(case: Case, taken: LoadSamples) -> None:
     the p99 of the mix is. Apart, a shape counts as often as in the mix."""
     import numpy as np
 
-    mix = [_latencies(taken, shape) for shape in range(len(taken.apart))]
-    alone = [_latencies(it) for it in taken.apart.values()]
+    mix = [_latencies(taken, shape) for shape in range(len(taken.shapes))]
+    alone = [_latencies(it) for name, it in taken.apart.items() if name != GROUPED]
+    if len(alone) < len(mix):
+        grouped = taken.apart.get(GROUPED)
+        alone = [{} if grouped is None else _latencies(grouped, shape, again=True) for shape in range(len(mix))]
     # Queues that grow say how long they grew.
     steady = not any(map(is_full, (case, *map(case_of, taken.apart.values()))))
-    for name, mixed, apart in zip(taken.apart, mix, alone, strict=True):
+    for name, mixed, apart in zip(taken.shapes, mix, alone, strict=True):
         _put_latency(case, f"{MIXED}.{name}", mixed)
         _put_latency(case, f"{APART}.{name}", apart)
         if steady:
@@ -269,6 +278,25 @@ def put_shapes(case: Case, taken: LoadSamples) -> None:
     _put_latency(case, f"{APART}.{ALL_SHAPES}", shares)
     if steady:
         _put_ratio(case, ALL_SHAPES, case.stats(LATENCY), _latencies(taken), shares)
+    if not taken.is_open:
+        _put_switching_cost(case, mix, alone)
+
+
+def _put_switching_cost(case: Case, mix: Sequence[Latencies], alone: Sequence[Latencies]) -> None:
+    """By the rounds in which each shape of the mix was measured apart too: their sum in the mix less so many apart, by request."""
+    costs, counts = {}, {}
+    for number in set(mix[0]).intersection(*alone):
+        pairs = [(it[number], apart[number]) for it, apart in zip(mix, alone, strict=True) if it[number].size]
+        if pairs and all(apart.size for _, apart in pairs):
+            counts[number] = sum(it.size for it, _ in pairs)
+            more = sum(float(it.sum()) - it.size * float(apart.mean()) for it, apart in pairs)
+            costs[number] = more / counts[number]
+    if costs:
+        cost = sum(it * counts[number] for number, it in costs.items()) / sum(counts.values())
+        several = [fmean(costs[it] for it in rounds) for rounds in of_processes(costs, case.first_rounds)]
+        means = several if len(several) >= FEW else [*costs.values()]
+        inside = student(means, cost) if len(means) >= FEW else None
+        case.set_metric(SWITCHING_COST, cost, inside, derived=True)
 
 
 def _put_latency(case: Case, key: str, blocks: Latencies) -> None:
@@ -303,16 +331,21 @@ def _as_many(times: Moments, count: int) -> Moments:
     return found
 
 
-def _latencies(taken: LoadSamples, shape: int | None = None) -> Latencies:
-    """Of each block or part of a load point; of one shape in the mix where one is given."""
+def _latencies(taken: LoadSamples, shape: int | None = None, again: bool = False) -> Latencies:
+    """Of each block or part of a load point; of one shape in the mix where one is given, maybe only behind another one of it."""
     found = {}
     for block in taken.blocks:
         times = block.latencies
         bounds = part_bounds(times.size) if taken.is_in_parts else [(0, times.size)]
         for number, (begin, end) in enumerate(bounds):
             part = times[begin:end]
-            counts = slice(None) if shape is None else block.shapes_of_latencies[begin:end] == shape
-            found[number if taken.is_in_parts else block.round] = part[counts]
+            if shape is not None:
+                counts = block.shapes_of_latencies[begin:end] == shape
+                if again:
+                    counts[1:] &= counts[:-1].copy()
+                    counts[:1] = False
+                part = part[counts]
+            found[number if taken.is_in_parts else block.round] = part
     return found
 
 

@@ -16,6 +16,7 @@ from ortbench.features.load.analysis import CONCURRENCY, RATE, LoadPoint, knees,
 from ortbench.features.load.analysis.blocks import Block as LoadedBlock
 from ortbench.features.load.analysis.blocks import figures_of_block
 from ortbench.features.load.analysis.samples import (
+    GROUPED,
     LoadSamples,
     arrays,
     case_of,
@@ -87,7 +88,9 @@ class LoadBlock(Block[Series]):
         duration_s: of a block of a closed loop, or of the time in which requests are due.
         due: when requests are due, ns from the beginning on; the first `skipped` do not count.
         cutoff_s: after that none is begun.
-        shape: that all inferences have, by its number; None for all shapes of the stream.
+        shape: that all inferences have, by its number; None for all shapes of the stream. Of requests that are padded any says that
+            they come one shape after the other.
+        requests: of each client of a closed loop, in place of a time; 0 for none.
     """
 
     duration_s: float = 0.0
@@ -95,6 +98,7 @@ class LoadBlock(Block[Series]):
     cutoff_s: float = 0.0
     skipped: int = 0
     shape: int | None = None
+    requests: int = 0
 
 
 class LoadConfiguration(StreamConfiguration):
@@ -166,10 +170,11 @@ class LoadConfiguration(StreamConfiguration):
 
     def add(self, mode: str, point: LoadPoint) -> LoadSamples:
         """Another load point, of which nothing was taken yet."""
-        apart = {it.name: LoadSamples(mode, point) for it in self._stream.shapes} if self._stream else {}
+        shapes = [it.name for it in self._stream.shapes] if self._stream else []
+        apart = {name: LoadSamples(mode, point) for name in ([GROUPED] if self._load.pads else shapes)}
         limited = point.kind == RATE or not self._load.is_open  # with both, clients are there for the peak
         slo = self._load.slo if limited else None
-        taken = LoadSamples(mode, point, slo=slo, apart=apart, processes=self.processes)
+        taken = LoadSamples(mode, point, slo=slo, shapes=shapes, apart=apart, processes=self.processes)
         self.taken.append(taken)
         return taken
 
@@ -229,8 +234,8 @@ class LoadConfiguration(StreamConfiguration):
     def _run(self, block: LoadBlock, point: LoadPoint) -> LoadedBlock:
         mode, duration_ns = block.series.mode, round(block.duration_s * 1e9)
         if block.due is None:
-            order = self._shape_order(block.round, _ORDER, block.shape)
-            return self.clients.run_closed(mode, int(point.value), duration_ns, block.round, order)
+            order = self._shape_order(block.round, block.requests or _ORDER, block.shape)
+            return self.clients.run_closed(mode, int(point.value), duration_ns, block.round, order, block.requests)
         order = self._shape_order(block.round, block.due.size, block.shape)
         cutoff_ns, workers = round(block.cutoff_s * 1e9), self._load.workers
         taken = self.clients.run_open(mode, workers, block.due, cutoff_ns, block.round, order)
@@ -254,9 +259,10 @@ class LoadConfiguration(StreamConfiguration):
         return {} if of_block is None else figures_of(of_block)
 
     def _shape_order(self, number: int, count: int, shape: int | None) -> list[int]:
-        if self._stream is None or shape is not None:
+        if self._stream is None or (shape is not None and not self._load.pads):
             return [shape or 0]
-        return list(islice(self._stream.numbers(self._seed + number), count))
+        order = list(islice(self._stream.numbers(self._seed + number), count))
+        return order if shape is None else sorted(order)
 
     def _clock_since(self, begun: int) -> list[int]:
         """The SM clock, MHz, by all readings from a moment of `time.perf_counter_ns` on, and one now."""
@@ -342,7 +348,7 @@ class LoadConfiguration(StreamConfiguration):
         if before is not None and before[0] == known and parts:
             return before[1]
         case, alone = case_of(taken), self.cases[taken.mode]
-        if taken.apart:
+        if taken.shapes:
             put_shapes(case, taken)
         if not parts and taken.failed is None and alone.status == FAILED:
             case.status, case.reason = FAILED, alone.reason

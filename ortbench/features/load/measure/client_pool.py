@@ -78,10 +78,14 @@ class ClientPool:
 
     # Having them do something
 
-    def run_closed(self, mode: str, count: int, duration_ns: int, round: int, order: Sequence[int]) -> ClosedLoopBlock:
-        """A block of a closed loop: so long, and `LEAST_RUNS` runs of each client, in an order of shapes. `WrongOutputs`: a client was
-        left with some. `BenchmarkFailed`: a client died."""
-        asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS, "order": order}
+    def run_closed(
+        self, mode: str, count: int, duration_ns: int, round: int, order: Sequence[int], requests: int = 0
+    ) -> ClosedLoopBlock:
+        """A block of a closed loop, in an order of shapes: so long, and `LEAST_RUNS` runs of each client, or so many requests of each.
+        `WrongOutputs`: a client was left with some. `BenchmarkFailed`: a client died."""
+        if requests:
+            duration_ns = 0
+        asked = {"mode": mode, "duration_ns": duration_ns, "least": requests or LEAST_RUNS, "order": order}
         answers: list[LoadRuns]
         answers, watch = self._run("load_closed", count, duration_ns, _LEAD_NS, ("board", count + 1), asked)
         import numpy as np

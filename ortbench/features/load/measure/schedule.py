@@ -32,7 +32,7 @@ from ortbench.features.load.measure import (
 )
 from ortbench.features.load.measure.client_pool import LEAST_RUNS
 from ortbench.features.load.model import PROCESS
-from ortbench.features.load.plan import AUTO, load_in
+from ortbench.features.load.plan import AUTO, PaddedStream, load_in
 from ortbench.measure.driver import Driver
 from ortbench.measure.progress import TO_START, Forecast, SequentialTest, Undecided, processes_that_start
 from ortbench.measure.schedule import Block, Estimates, Series
@@ -89,7 +89,8 @@ class Turn(NamedTuple):
 def forecast_of(plans: Sequence[Plan], test: SequentialTest | None = None) -> Forecast:
     load = load_in(plans[0])
     due, modes = ArrivalSchedule(load, plans[0].inputs.seed), sum(len(plan.modes) for plan in plans)
-    longest_s, shapes = due.point_s, max(map(blocks_a_round, plans))
+    longest_s = due.point_s
+    shapes = {is_open: 1 + max(blocks_apart(it, is_open) for it in plans) for is_open in (False, True)}
     in_processes = [it for it in map(load_in, plans) if it.sessions == PROCESS]
     beside_s = _BESIDE_PROCESSES_S if in_processes else _BESIDE_S
     processes = max((max((*it.client_counts, it.workers)) - 1 for it in in_processes), default=0)
@@ -107,8 +108,8 @@ def forecast_of(plans: Sequence[Plan], test: SequentialTest | None = None) -> Fo
         return max(longest_s, least_s) + times * beside_s
 
     def measuring_s(run_s: float, modes: int) -> float:
-        closed_s = sum(point_s(LoadPoint(CONCURRENCY, it), run_s) for it in load.client_counts) * shapes
-        rated_s = sum(shapes * point_s(LoadPoint(RATE, it), run_s) + ALONE_S for it in rates)
+        closed_s = sum(point_s(LoadPoint(CONCURRENCY, it), run_s) for it in load.client_counts) * shapes[False]
+        rated_s = sum(shapes[True] * point_s(LoadPoint(RATE, it), run_s) + ALONE_S for it in rates)
         searched_s = TRIES * longest_s if load.rate == AUTO else 0.0
         alone = rounds + (_ALONE_ROUNDS if load.is_open else 0)
         blocks_s = modes * (closed_s + rated_s + searched_s + alone * (ALONE_S + _ALONE_RUNS * run_s))
@@ -120,9 +121,11 @@ def forecast_of(plans: Sequence[Plan], test: SequentialTest | None = None) -> Fo
     return Forecast(plans[0].loop, len(plans), modes, measuring_s=measuring_s)
 
 
-def blocks_a_round(plan: Plan) -> int:
-    """How many blocks a load point takes in a round: one, and one of each shape that is measured apart."""
-    return 1 + (len(plan.stream.shapes) if plan.stream is not None else 0)
+def blocks_apart(plan: Plan, is_open: bool = False) -> int:
+    """How many blocks a load point takes in a round beside that of all shapes: one of each shape; where requests are padded one in which
+    they come one shape after the other, but none at a rate, which takes no switches."""
+    count = 0 if plan.stream is None else len(plan.stream.shapes)
+    return int(count > 1 and not is_open) if load_in(plan).pads else count
 
 
 class LoadSchedule:
@@ -138,8 +141,6 @@ class LoadSchedule:
         self._test = driver.test if driver.test is not None or not driver.in_turns else Undecided()
         self._due = self._first.due
         self._level_s = self._due.point_s
-        # Of blocks of a load point: of all shapes, and of each apart.
-        self._shapes = [None, *range(blocks_a_round(self._first.plan) - 1)]
         self._random = random.Random(self._first.plan.inputs.seed)
         self._skipped, self._patience_s = (0, _PATIENCE_S) if self._test is None else (SKIPPED, _TESTED_PATIENCE_S)
         if load.rate == AUTO:  # a try of too high a rate takes no longer than the search has time for
@@ -184,6 +185,8 @@ class LoadSchedule:
                 if self._driver.in_turns
                 else self._configurations
             ):
+                if turn.shape is not None and turn.shape >= blocks_apart(configuration.plan):
+                    continue
                 number = self._configurations.index(configuration)
                 yield self._block(configuration, Series(number, turn.mode), turn)
                 if turn.point is not None and not self._is_usable(turn.point):
@@ -198,10 +201,19 @@ class LoadSchedule:
             turn.number, series, LATENCY, 0, 0, point, turn.seconds, skipped=self._skipped, shape=turn.shape
         )
         if not turn.point.is_open:
-            return block
+            return replace(block, requests=self._request_count(turn))
         due = self._due.moments(point.value, turn.seconds, turn.repeat)
         patience_s = max(turn.seconds, self._patience_s, 10 * configuration.inference_ns(turn.mode) / 1e9)
         return replace(block, due=due, cutoff_s=turn.seconds + patience_s)
+
+    def _request_count(self, turn: Turn) -> int:
+        """How many requests that are padded a client has in a block: all of them at least twice, by the time of the slowest configuration,
+        so that all have the same; 0 where a time ends the block."""
+        stream = self._first.plan.stream
+        if not isinstance(stream, PaddedStream):
+            return 0
+        every_ns = len(stream.requests) * max(it.inference_ns(turn.mode) for it in self._configurations)
+        return len(stream.requests) * max(2, round(turn.seconds * 1e9 / every_ns))
 
     # Load points
 
@@ -224,7 +236,8 @@ class LoadSchedule:
         """A gate has one process a configuration, and so has a file of arrivals, which is replayed as it is."""
         driver, points = self._driver, self._points
         searched = TRIES * len(self._first.modes) if self._load.rate == AUTO else 0
-        blocks_s = len(points) * len(self._shapes) * len(self._configurations) * self._level_s
+        blocks = [sum(1 + blocks_apart(it.plan, point.is_open) for it in self._configurations) for point in points]
+        blocks_s = sum(blocks) * self._level_s
         self._count = 1
         if driver.test is None and self._load.file is None:
             fit = [self._level_s / self._least_s(it) / (1 if it.is_open else FEW) for it in points]
@@ -232,7 +245,7 @@ class LoadSchedule:
         if self._count > 1:
             for configuration in self._configurations:
                 configuration.processes.append(0)
-        self._closed = len(self._shapes) * len(self._configurations) * sum(not it.is_open for it in points)
+        self._closed = sum(count for count, it in zip(blocks, points, strict=True) if not it.is_open)
         self._shorten(driver.start_s)
         more_s = 0.0 if self._closed or not points else (self._count - 1) * driver.start_s
         self._tell_to_come(blocks_s + more_s + searched * self._level_s)
@@ -290,7 +303,7 @@ class LoadSchedule:
         each_s = duration_ns // (each * self._count) / 1e9
         self._driver.progress.observer.stage("measuring")
         for number in range(first, first + each):
-            turns = [Turn(number, it.mode, it, each_s, shape=shape) for it in points for shape in self._shapes]
+            turns = [turn for it in points for turn in self._turns_of(number, it, each_s)]
             turns += [Turn(number, mode) for mode in dict.fromkeys(it.mode for it in points)]
             self._random.shuffle(turns)
             for turn in turns:
@@ -309,21 +322,26 @@ class LoadSchedule:
                 number += 1
         for repeat, point in enumerate(points, process * len(points)):
             if self._is_usable(point):
-                for shape in self._shapes:
+                for turn in self._turns_of(number, point, self._level_s / self._count, repeat):
                     if self._is_usable(point):
-                        yield from self._stretch(point, number, self._level_s / self._count, repeat, shape=shape)
+                        yield from self._stretch(turn)
                 yield Turn(number, point.mode)
                 number += 1
             self._driver.save()
         return number
 
-    def _stretch(
-        self, point: Point, number: int, seconds: float, repeat: int, before: str = "", shape: int | None = None
-    ) -> Iterator[Turn]:
+    def _turns_of(self, number: int, point: Point, seconds: float, repeat: int = 0) -> list[Turn]:
+        """A turn of all shapes together, and one of each apart."""
+        count = max(blocks_apart(it.plan, point.is_open) for it in self._configurations)
+        return [Turn(number, point.mode, point, seconds, repeat, shape) for shape in (None, *range(count))]
+
+    def _stretch(self, turn: Turn, before: str = "") -> Iterator[Turn]:
         """A stretch at a rate; `before` is said before what is measured."""
-        self._driver.progress.observer.stage(f"{before}measuring {point.mode} at {point.load_point.value:g} a second")
-        yield Turn(number, point.mode, point, seconds, repeat, shape)
-        self._count_off(seconds)
+        assert turn.point is not None
+        rate = turn.point.load_point.value
+        self._driver.progress.observer.stage(f"{before}measuring {turn.mode} at {rate:g} a second")
+        yield turn
+        self._count_off(turn.seconds)
 
     def _search(self, mode: str, number: int) -> Generator[Turn, None, int]:
         """Find the highest rate of a mode that meets the SLO, in the time of so many tries; all tries of a rate make up its load point,
@@ -344,7 +362,7 @@ class LoadSchedule:
                     break
                 self._begin_processes(number)
             of_all = f"try {search.tries + 1} of at most {TRIES}: "
-            yield from self._stretch(point, number, self._level_s, 1000 + search.tries, of_all)
+            yield from self._stretch(Turn(number, mode, point, self._level_s, 1000 + search.tries), of_all)
             number += 1
             if taken.failed is not None:
                 break
@@ -384,8 +402,7 @@ class LoadSchedule:
             self._random.shuffle(chosen)
             for point in chosen:
                 if self._is_usable(point):
-                    for shape in self._shapes:
-                        yield Turn(number, point.mode, point, point.block_s, repeat=number, shape=shape)
+                    yield from self._turns_of(number, point, point.block_s, number)
                     if self._is_usable(point):
                         point.rounds += 1
                     else:
@@ -397,12 +414,16 @@ class LoadSchedule:
 
     def _tested_block_s(self, point: Point, test: SequentialTest) -> float:
         run_s = 0.0 if point.is_open else max(it.inference_ns(point.mode) for it in self._configurations) / 1e9
-        return self._due.tested_block_s(point.load_point, test.least_runs(point.mode, point.load_point), run_s)
+        stream, least = self._first.plan.stream, test.least_runs(point.mode, point.load_point)
+        if isinstance(stream, PaddedStream):  # so that every request is in a block, wherever it begins
+            least = max(least, 2 * len(stream.requests))
+        return self._due.tested_block_s(point.load_point, least, run_s)
 
     def _time_s(self, point: Point, test: SequentialTest) -> float:
         """About how long the rounds of a load point take that are still to come, if it is not decided before."""
         most = max(test.needed_rounds, math.ceil(self._lasts_s(point) / point.block_s))
-        return max(0, most - point.rounds) * point.block_s * len(self._configurations) * len(self._shapes)
+        blocks = sum(1 + blocks_apart(it.plan, point.is_open) for it in self._configurations)
+        return max(0, most - point.rounds) * point.block_s * blocks
 
     @staticmethod
     def _is_wanted(point: Point, test: SequentialTest) -> bool:

@@ -128,7 +128,7 @@ class Clients:
             model = session.open_model(opened.path, opened.target, opened.model.provider)
             model.syncs = opened.model.syncs  # what was proved of this EP need only be confirmed
         # Inputs that were given are the same for all; those that are made up differ, so that mixed-up buffers show.
-        if client_number or self._own or len(self._requests) > 1:
+        if client_number or self._own or self._requests[0] is not opened.request:
             own = [opened.reopen(model, replace(it, seed=opened.request.seed + client_number)) for it in self._requests]
         else:
             own = [opened]

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from ortbench.analysis.advice import Weight, again, how_to_write
 from ortbench.analysis.derive import STILL
-from ortbench.analysis.intervals import ABOVE, at_most, verdict_of
+from ortbench.analysis.intervals import ABOVE, verdict_of
 from ortbench.analysis.load_points import LEAST, block_figures, by_name, interval, is_full, latency_of, rate_of
 from ortbench.analysis.noise import is_busy, quiet_options, supports_within
 from ortbench.analysis.speedups import FASTER, NOISY, UNKNOWN, may_be_faster
@@ -44,16 +44,15 @@ from ortbench.features.load.analysis import (
     times_over,
     undecided_statistics,
 )
+from ortbench.features.load.facts import padding
 from ortbench.features.load.model import PROCESS, SHARED, SloRate
 from ortbench.model.modes import (
-    ALL_SHAPES,
     CPU,
     CPU_CORES,
     GENERATOR_LAG,
     GIL_WAIT,
     LATE_SHARE,
     LATENCY,
-    MIXING,
     SERVICE_TIME,
     THROUGHPUT,
     UTILISATION,
@@ -61,6 +60,7 @@ from ortbench.model.modes import (
 )
 from ortbench.model.result import Case, Result
 
+point_bests = padding.point_bests
 _GIL_MATTERS = 0.03  # share of the clients' time, above which it is told that they wait for it
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
 _LATE = 0.001  # from which share of late requests on they are told
@@ -76,9 +76,10 @@ def kind_facts(result: Result) -> Iterator[Fact]:
     for mode in modes_of(result):
         yield from _knee(result, mode)
     for mode in modes_of(result):
-        yield from _mixing(result, mode)
+        yield from padding.mixing_facts(result, mode)
         yield from _gil(result, mode)
         yield from _saturation(result, mode)
+    yield from padding.switching_facts(result)
     yield from _paced_inference(result)
     yield from _late(result)
     yield from _spinning(result)
@@ -172,31 +173,6 @@ def _knee(result: Result, mode: str) -> Iterator[Fact]:
     there, then = by_name(latency_of(bend), stat), by_name(latency_of(last), stat)
     values |= {"stat": stat, "latency": ns(there), "last_latency": ns(then), "last": int(load_point_of(last).value)}
     yield Fact("knee", "latency" if then > there * _GROWN else "flat", mode, values, "", bend.point)
-
-
-def _mixing(result: Result, mode: str) -> Iterator[Fact]:
-    """What a mix of shapes does to the p99, of all shapes or of one, where it surely does most; that it does nothing only where no interval
-    leaves more open."""
-    cases = [*measured_cases(result, CONCURRENCY, mode), *measured_cases(result, RATE, mode)]
-    names = (ALL_SHAPES, *result.part.get("shapes", ()))
-    known = [
-        (ratio, name, case)
-        for case in cases
-        for name in names
-        if isinstance(ratio := case.metrics.get(f"{MIXING}.{name}"), Value)
-    ]
-    if not known:
-        return
-    told = [at_most(it.ci95, _GROWN) for it, *_ in known]
-    longer = [one for one, said in zip(known, told, strict=True) if said is False]
-    overall = [it for it in longer if it[1] == ALL_SHAPES]
-    found, name, case = max(
-        overall or longer or known, key=lambda it: it[0].value if longer else (it[0].ci95 or (0, it[0].value))[1]
-    )
-    values: Values = {"ratio": times(found), "where": load_point_of(case).phrase, "shape": name}
-    without = "open" if None in told else "none"
-    verdict = "longer" if overall else "longer-for-shape" if longer else without
-    yield Fact("mixing", verdict, mode, values, "", case.point)
 
 
 def _gil(result: Result, mode: str) -> Iterator[Fact]:
@@ -450,6 +426,7 @@ _DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
 # fmt: off
 SENTENCES = {
     ("threads", "of-sessions"): Sentence("{threads} threads of {sessions:session} share {cores:core}.", "set --intra-op-threads to the cores of a session", _COST, "unclear", "load"),
+    **padding.SENTENCES,
     ("idle-spinning", "burns"): Sentence("Threads of ONNX Runtime spin between requests: {cores} cores busy at {utilisation} utilisation {where}.", "session.intra_op.allow_spinning=0, or --intra-op-threads 1", _GAIN, "bad", "resources"),
     ("slo-rate", "met"): Sentence("{mode:if} meets {slo} up to {rate} with {workers:worker}: {stat} {latency}. Violated from {violated_from} on.", "send no more to one such process", _ANSWER, "good", "load", figure=("Highest rate", "rate")),
     ("slo-rate", "met-busy"): Sentence("{mode:if} meets {slo} up to {rate} at least with {workers:worker}: {stat} {latency}. The busy machine may have ended the search.", WAIT, _ANSWER, "unclear", "load", figure=("Highest rate, at least", "rate")),
@@ -473,10 +450,6 @@ SENTENCES = {
     ("knee", "flat"): Sentence("{clients:client} reach {share} of the peak with {mode}: more clients complete no more.", "use no more clients per session", _ANSWER, "", "load", figure=("Knee", "clients")),
     ("knee", "beyond"): Sentence("The peak of {mode} may lie beyond {clients:client}: they complete {more} more than {fewer}.", "try more clients", _ANSWER, "", "load"),
     ("knee", "open"): Sentence("Cannot tell how many clients reach the peak with {mode}: intervals overlap.", "more processes or a longer --duration", _ANSWER, "unclear", "load"),
-    ("mixing", "longer"): Sentence("Mixed shapes make the p99 of {mode} {ratio:ci} as long {where}.", "group requests by shape, or pad", _ANSWER, "", "load"),
-    ("mixing", "longer-for-shape"): Sentence("Mixed shapes make the p99 of {mode} with {shape} {ratio:ci} as long {where}.", "group requests by shape, or pad", _ANSWER, "", "load"),
-    ("mixing", "none"): Sentence("Mixed shapes do not make the p99 of {mode} longer: {ratio:ci} at most, {where}.", "nothing", _ANSWER, "", "load"),
-    ("mixing", "open"): Sentence("Cannot tell whether mixed shapes make the p99 of {mode} longer: {ratio:ci} {where}.", LONGER, _ANSWER, "unclear", "load"),
     ("gil", "waits"): Sentence("Clients of {mode} wait for the GIL {share} of the time {where}.", "a process for each client: --sessions process", _GAIN, "", "load"),
     ("paced", "slower"): Sentence("An inference of {mode} takes {ratio} as long {where} as back to back: {time}, {back_to_back}.", "clocks fall and threads sleep between requests: --lock-clocks, or spin", _GAIN, "", "load"),
     ("saturated", "saturated"): Sentence("{mode} is saturated {where}: queue delay depends on how long the load lasts.", "fewer requests, more workers", _GAIN, "", "load"),
