@@ -1,8 +1,8 @@
 """Requests about a model as a whole: open it, alone or with several shapes, compare its outputs with those of another worker, let
 it go; and about its file alone, for workers whose environment has nothing to read it with.
 
-And warnings of entries of ONNX Runtime's configuration and EP options that do nothing: it takes any key, of the session and of runs,
-and says no word, and some EPs take any option. Whether a name means something is read from the strings of the libraries, which takes
+And warnings of defects of this version of ONNX Runtime, and of entries of its configuration and EP options that do nothing: it takes any
+key, of the session and of runs, and says no word, and some EPs take any option. Whether a name means something is read from the strings of the libraries, which takes
 some tenths of a second: only where an entry is not documented, or EP options were given.
 
 What it knows is in its headers onnxruntime_session_options_config_keys.h and onnxruntime_run_options_config_keys.h, in the
@@ -96,9 +96,10 @@ def describe_opened(
 ) -> protocol.Opened:
     """What a worker says of a model that is open; the EPs of its session where they are not known otherwise."""
     data, model = opened.data, opened.model
-    _ = model.locations  # memories are tried now: a worker that is lost in a trial of the first request is replaced
+    # Memories are tried now: a worker that is lost in a trial of the first request is replaced.
     return {
         **described,
+        "notes": [*described["notes"], *defect_notes(model)],
         "ep_options": dict(opened.target.options),
         "device": describe_device(model),
         "memory": memory.describe_memory(model.provider),
@@ -115,6 +116,21 @@ def describe_opened(
         "stages": stages.spans,
         "runtime": versions(),
     }
+
+
+def defect_notes(model: Model) -> list[Warned]:
+    """The defects of this ONNX Runtime that change what is measured of a session."""
+    places = (model.locations.inputs, model.locations.outputs)
+    if all(len({id(location.own) for location in own if not location.is_host_only}) < 2 for own in places):
+        return []
+    from ortbench.core.defects import LOST_STREAM  # which few sessions need, like the next one
+    from ortbench.worker import streams
+
+    what = LOST_STREAM.describe(ort.__version__)
+    if what is None or streams.stream_problem(model.provider) is not None:
+        return []
+    message = f"{what}: so does cpu-tensors here, as tensors are on several devices"
+    return [{"code": "runtime-defect", "message": message}]
 
 
 def count_copies(where: schema.Placement, path: str, model: Model, arrays: dict[str, Array]) -> schema.Placement:

@@ -102,6 +102,32 @@ def test_what_is_wrong_on_a_machine(machine: Callable[[], Facts], cases: list[Wr
     assert sum(text.startswith("Busy machine") for _, _, text, _ in said(busy, BAD)) == 1
 
 
+@pytest.mark.parametrize(
+    ("version", "package", "streams", "is_told"),
+    [
+        ("1.22.2", "onnxruntime-mine", True, False),
+        ("1.24.4", "onnxruntime-mine", True, True),
+        ("1.30.0", None, True, True),
+        ("1.30.0", "onnxruntime-mine", False, False),
+        ("1.30.0", "onnxruntime", True, False),
+        ("1.30.1", "onnxruntime-mine", True, False),
+        ("1.31.0.dev20260901", "onnxruntime-mine", True, False),
+    ],
+)
+def test_a_version_that_loses_streams_is_told_of_plugin_eps_with_streams(
+    version: str, package: str | None, streams: bool, is_told: bool
+) -> None:
+    device = {**hardware("GPU", "Mine"), "streams": {"offered": streams, "why": None}}
+    of_cpu = {**ep("CPUExecutionProvider", {**hardware("CPU", "Intel"), "streams": {"offered": False, "why": "no"}})}
+    found = changed(quiet_machine, installed__eps=[of_cpu, {**ep("MyEP", device), "package": package}])
+    assert found["installed"] is not None
+    found["installed"]["runtime"]["onnxruntime"] = version
+    told = [(text, command) for _, _, text, command in said(found, KNOW) if "32643" in text]
+    text = f"ONNX Runtime {version} copies tensors of plugin EPs without their stream where it copies one at a time (issue 32643, mended in 1.30.1)"
+    where = "of MyEP, when a host array is bound as an input and in runs with tensors on several devices"
+    assert told == ([(f"{text}: {where}", "pip install 'onnxruntime>=1.30.1'")] if is_told else [])
+
+
 def test_eps_for_a_card_that_is_not_there_are_no_fault() -> None:
     no_engine = ep("TensorrtExecutionProvider", problem="a")
     facts = changed(gpu_machine, nvidia__present=False, nvidia__cards=[], installed__eps__1=no_engine)

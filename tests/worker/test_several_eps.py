@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import onnx
@@ -82,6 +83,33 @@ def test_each_tensor_is_bound_in_its_own_memory(packages: Path, tmp_path: Path) 
                 assert len(moved) == copies or (name, mode) == (CPU, "device-tensors-pinned"), (name, mode)
     assert (found["device-tensors"].bytes_h2d, found["device-tensors"].bytes_d2h) == (2 * BYTES, 2 * BYTES)
     assert (found["cpu-tensors"].bytes_h2d, found["cpu-tensors"].bytes_d2h) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("version", "places", "problem", "is_told"),
+    [
+        ("1.30.0", ("one", "other"), None, True),
+        ("1.30.0", ("one", "one"), None, False),
+        ("1.30.0", ("one", None), None, False),
+        ("1.30.0", ("one", "other"), "no streams", False),
+        ("1.30.1", ("one", "other"), None, False),
+    ],
+)
+def test_a_version_that_loses_streams_is_a_warning_of_sessions_on_several_devices(
+    version: str, places: tuple[str | None, ...], problem: str | None, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import onnxruntime
+
+    from ortbench.worker import opening, streams
+
+    monkeypatch.setattr(onnxruntime, "__version__", version)
+    monkeypatch.setattr(streams, "stream_problem", lambda _: problem)
+    memories = {name: object() for name in places}
+    several = [SimpleNamespace(own=memories[it], is_host_only=it is None) for it in places]
+    for inputs, outputs in ((several, []), ([], several)):
+        model: Any = SimpleNamespace(locations=SimpleNamespace(inputs=inputs, outputs=outputs), provider=None)
+        told = [(it["code"], "issue 32643" in it["message"]) for it in opening.defect_notes(model)]
+        assert told == [("runtime-defect", True)] * is_told
 
 
 @pytest.mark.wide

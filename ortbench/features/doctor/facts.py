@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ortbench.analysis.noise import WHO, used_by_others
 from ortbench.core import units
+from ortbench.core.defects import LOST_STREAM
 from ortbench.core.eps import (
     CUDA_PACKAGE,
     NO_GPU,
@@ -68,6 +69,7 @@ _SENTENCES: dict[str, Finding] = {
     "ep-fails": Finding(BAD, "{ep} does not load: {why}", "{command}"),
     "ep-without-gpu": Finding(KNOW, "{ep} does not load: " + NO_GPU),
     "ep-names": Finding(KNOW, "{message}"),
+    "lost-stream": Finding(KNOW, "{what}: of {eps}, when a host array is bound as an input and in runs with tensors on several devices", "pip install '{package}>={release}'"),
     "no-driver": Finding(BAD, "there is an NVIDIA GPU without a working driver: install the driver, or give the container access to the GPU", "nvidia-smi"),
     "driver": Finding(GOOD, "NVIDIA's driver {driver}"),
     "driver-cuda": Finding(GOOD, "NVIDIA's driver {driver}, for CUDA up to {cuda}"),
@@ -161,6 +163,13 @@ def providers(facts: Facts) -> Iterator[Finding]:
     for warning in installed.get("warnings", ()):
         if warning["code"] == SHARED:
             yield _finding("ep-names", message=warning["message"])
+    if (what := LOST_STREAM.describe(installed["runtime"]["onnxruntime"])) is not None:
+        own = installed["package"] or "onnxruntime"  # whose EPs make their copies themselves
+        plugins = [it for it in installed["eps"] if it["package"] != own]
+        names = [it["name"] for it in plugins if any(device["streams"]["offered"] for device in it["devices"])]
+        if names:
+            release = LOST_STREAM.release
+            yield _finding("lost-stream", what=what, eps=join_words(names), package=own, release=release)
 
 
 def _provider(ep: ListedEp, name: str, has_gpu: bool) -> Finding:
