@@ -44,8 +44,12 @@
  * honesty `later_honesty`.
  *
  * Knobs. The environment variables REFDEVICE_<KNOB> are read when the library is loaded; the EP options <knob> of a
- * session override them. compute_us, honesty, ha_copies and accessible_io then hold for that session, everything else for
+ * session override them. compute_us, honesty, ha_copies, accessible_io and outputs then hold for that session, everything else for
  * the device, and so for the whole process from then on. See `knobs` below; refdevice.py documents each.
+ *
+ * Outputs (knob `outputs`). The device knows their shapes and asks for their memory beforehand; or it does so when it has
+ * computed them in memory of its own, from where it copies them; or so does it unless the caller has bound memory of their
+ * shape, which KernelContext_GetPreallocatedOutput gives.
  *
  * "Memory of a run" in the trace and in the knobs: host_accessible if any boundary value lives there; host if inputs
  * were allocated inside the run, which is what session.run with arrays does (mode cpu); otherwise default.
@@ -56,6 +60,12 @@
  */
 #define _GNU_SOURCE
 #include "refdevice_graph.h"
+
+typedef struct { /* OrtApiBase */
+  const Fn *(*get_api)(uint32_t version);
+  const char *(*get_version)(void);
+} ApiBase;
+static const ApiBase *ort_base;
 
 /* ---- copies ---- */
 
@@ -288,6 +298,7 @@ static Ep *new_ep(const Config *config, const char *name, int device, const void
              .compute_ns = config->compute_ns,
              .ha_copies = config->ha_copies > 0,
              .honesty = config->honesty,
+             .outputs = config->outputs,
              .accessible_info = accessible_info};
   ep->session = atomic_fetch_add(&sessions, 1) + 1;
   ep->table.version = config->honesty == ASYNC_OLD_API ? API_VERSION_WITHOUT_SYNC : API_VERSION;
@@ -443,6 +454,9 @@ static Status *factory_create_ep(Factory *self, const void *const *devices, cons
   pthread_mutex_lock(&config_lock);
   Config config = device_config;
   Status *status = read_options(&config, self->name, session_options);
+  if (!status && config.outputs >= PREALLOCATED && !ort_base->get_api(API_VERSION_WITH_PREALLOCATED_OUTPUT)) {
+    status = fail("%s needs ONNX Runtime 1.%d or newer for this", self->name, API_VERSION_WITH_PREALLOCATED_OUTPUT);
+  }
   if (!status) {
     Config own = device_config; /* what a session's options may not change for the next session */
     *ep = new_ep(&config, self->name, unit + 1, self->unit[unit].accessible_info);
@@ -451,6 +465,7 @@ static Status *factory_create_ep(Factory *self, const void *const *devices, cons
     device_config.ha_copies = own.ha_copies;
     device_config.honesty = own.honesty;
     device_config.accessible_io = own.accessible_io;
+    device_config.outputs = own.outputs;
     leak(config.leak_session_bytes);
   }
   pthread_mutex_unlock(&config_lock);
@@ -556,16 +571,12 @@ static Status *new_factory(const char *name, Factory **made) {
   return NULL;
 }
 
-typedef struct { /* OrtApiBase */
-  const Fn *(*get_api)(uint32_t version);
-  const char *(*get_version)(void);
-} ApiBase;
-
 __attribute__((visibility("default"))) Status *CreateEpFactories(const char *registered_name, const ApiBase *base,
                                                                  const void *logger, Factory **factories, size_t space,
                                                                  size_t *count) {
   (void)registered_name;
   (void)logger;
+  ort_base = base;
   const Fn *newest = base->get_api(API_VERSION);
   ort = newest ? newest : base->get_api(1);
   if (!newest) return fail("%s needs ONNX Runtime 1.%d or newer", EP_NAME, API_VERSION);

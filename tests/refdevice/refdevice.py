@@ -21,6 +21,7 @@ from tests.compiling import compile_library
 EP_NAME = "RefDeviceExecutionProvider"
 VENDOR_ID = 0x0B0B
 
+Outputs = Literal["known", "late", "preallocated", "unchecked"]
 Honesty = Literal["sync", "async-wait", "async", "async-old-api"]
 Copies = Literal["both", "uploads", "downloads", "none"]
 Fault = Literal["none", "abort", "segfault", "exit", "error", "hang", "print"]
@@ -132,6 +133,11 @@ class Config:
     """How many bytes behind the start of a page the addresses of allocations lie."""
     copies: Copies = "both"
     """Which copies to and from DEFAULT memory the EP says that it can make; ``none``: it has no data transfer."""
+    outputs: Outputs = "known"
+    """Whether the device knows the shapes of outputs before it computes. With ``late`` it computes each in memory of its own, asks for
+    memory when the inference is done, and copies it there; with ``preallocated`` too, but for those that the caller has bound memory
+    of their shape for, which are computed there (KernelContext_GetPreallocatedOutput, of ONNX Runtime 1.30); with ``unchecked`` in
+    bound memory of any shape that they fit into, which is wrong."""
     honesty: Honesty = "sync"
     """When a run returns, and which calls wait for the device; see refdevice.c."""
     later_runs: int = 0

@@ -63,6 +63,10 @@ static const char *const honesty_names[] = {"sync", "async-wait", "async", "asyn
 typedef enum { BOTH_WAYS, UPLOADS, DOWNLOADS, NO_WAY } Ways;
 static const char *const ways_names[] = {"both", "uploads", "downloads", "none", NULL};
 
+/* Whether outputs have a shape, and so memory, before they are computed: knob `outputs`. */
+typedef enum { KNOWN, LATE, PREALLOCATED, UNCHECKED } Outputs;
+static const char *const outputs_names[] = {"known", "late", "preallocated", "unchecked", NULL};
+
 /* What goes wrong, and where: knobs `fault`, `fault_at`, `fault_when` and `fault_device`. */
 typedef enum { NO_FAULT, ABORTS, SEGFAULTS, EXITS, ERRS, HANGS, PRINTS } Fault;
 static const char *const fault_names[] = {"none", "abort", "segfault", "exit", "error", "hang", "print", NULL};
@@ -88,6 +92,7 @@ typedef struct {
   double later_runs; /* 0: never */
   Honesty honesty, later_honesty;
   Ways copies;
+  Outputs outputs;
   Fault fault;
   Place fault_at;
   double leak_bytes, leak_every, leak_stop, leak_shape_bytes, leak_session_bytes, leak_handles;
@@ -96,9 +101,10 @@ typedef struct {
   Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run, abort_copy, wrong_copy;
 } Config;
 
-typedef enum { KNOB_US, KNOB_NUMBER, KNOB_TRIGGER, KNOB_TEXT, KNOB_HONESTY, KNOB_WAYS, KNOB_FAULT, KNOB_PLACE } KnobType;
+typedef enum { KNOB_US, KNOB_NUMBER, KNOB_TRIGGER, KNOB_TEXT, KNOB_HONESTY, KNOB_WAYS, KNOB_OUTPUTS, KNOB_FAULT, KNOB_PLACE } KnobType;
 static const char *const *const choices[] = {
-    [KNOB_HONESTY] = honesty_names, [KNOB_WAYS] = ways_names, [KNOB_FAULT] = fault_names, [KNOB_PLACE] = place_names};
+    [KNOB_HONESTY] = honesty_names, [KNOB_WAYS] = ways_names, [KNOB_OUTPUTS] = outputs_names,
+    [KNOB_FAULT] = fault_names, [KNOB_PLACE] = place_names};
 
 static const struct {
   const char *name;
@@ -123,6 +129,7 @@ static const struct {
     {"eps", KNOB_NUMBER, offsetof(Config, eps)},
     {"skew", KNOB_NUMBER, offsetof(Config, skew)},
     {"copies", KNOB_WAYS, offsetof(Config, copies)},
+    {"outputs", KNOB_OUTPUTS, offsetof(Config, outputs)},
     {"honesty", KNOB_HONESTY, offsetof(Config, honesty)},
     {"later_runs", KNOB_NUMBER, offsetof(Config, later_runs)},
     {"later_honesty", KNOB_HONESTY, offsetof(Config, later_honesty)},

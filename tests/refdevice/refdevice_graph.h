@@ -187,6 +187,7 @@ typedef struct { /* OrtEp */
   double compute_ns;
   bool ha_copies;
   Honesty honesty;
+  Outputs outputs;
   uint32_t session;
   const void *accessible_info; /* OrtMemoryInfo */
 } Ep;
@@ -300,6 +301,8 @@ typedef struct { /* one Compute call; the arrays count in values */
   char **published; /* where a value goes that is computed in scratch because the host could watch it come about */
   bool wrong;
   bool has_unbound_type; /* knob `unbound_type` */
+  bool *late; /* outputs that are computed in memory of the device's own, until they have a shape: knob `outputs` */
+  size_t late_count;
   bool touches_host; /* a boundary value lies in ordinary host memory, which may be gone after Compute */
 } Inference;
 
@@ -370,6 +373,7 @@ static void inference_release(Op *op) {
   free(job->data);
   free(job->blocks);
   free(job->published);
+  free(job->late);
   free(job);
 }
 
@@ -385,6 +389,7 @@ static Inference *new_inference(Graph *graph, int64_t entry) {
   job->data = zeroed(values * sizeof *job->data);
   job->blocks = zeroed(values * sizeof *job->blocks);
   job->published = zeroed(values * sizeof *job->published);
+  job->late = zeroed(values * sizeof *job->late);
   return job;
 }
 
@@ -398,19 +403,23 @@ static Status *bind_value(Inference *job, int value, const void *tensor) {
   return NULL;
 }
 
-static Status *bind_input(Inference *job, size_t index, void *context) {
-  const void *tensor = NULL;
+static Status *read_shape(const void *tensor, int *type, Shape *shape) {
   const int64_t *dims = NULL;
   size_t rank = 0;
+  TRY(API(GET_TENSOR_TYPE_AND_SHAPE_REFERENCE, const void *, int *, const int64_t **, size_t *)(tensor, type, &dims, &rank));
+  if (rank > MAX_RANK) return fail("tensors have at most %d dimensions on the reference device", MAX_RANK);
+  shape->rank = (int)rank;
+  for (size_t i = 0; i < rank; i++) shape->dim[i] = dims[i];
+  return NULL;
+}
+
+static Status *bind_input(Inference *job, size_t index, void *context) {
+  const void *tensor = NULL;
   int type, value = job->graph->inputs[index];
   TRY(API(KERNEL_CONTEXT_GET_INPUT, void *, size_t, const void **)(context, index, &tensor));
   if (!tensor || value < 0) return NULL;
-  TRY(API(GET_TENSOR_TYPE_AND_SHAPE_REFERENCE, const void *, int *, const int64_t **, size_t *)(tensor, &type, &dims,
-                                                                                                &rank));
+  TRY(read_shape(tensor, &type, &job->shapes[value]));
   if (type == (int)device_config.unbound_type) job->has_unbound_type = true;
-  if (rank > MAX_RANK) return fail("tensors have at most %d dimensions on the reference device", MAX_RANK);
-  job->shapes[value].rank = (int)rank;
-  for (size_t i = 0; i < rank; i++) job->shapes[value].dim[i] = dims[i];
   return bind_value(job, value, tensor);
 }
 
@@ -425,15 +434,41 @@ static Status *infer_shapes(Inference *job) {
   return NULL;
 }
 
+static Status *get_output(size_t index, const Shape *shape, void *context, void **tensor) {
+  return API(KERNEL_CONTEXT_GET_OUTPUT, void *, size_t, const int64_t *, size_t, void **)(context, index, shape->dim,
+                                                                                         (size_t)shape->rank, tensor);
+}
+
+/* The memory that the caller has bound for an output, if that is of the output's shape, which ONNX Runtime has not checked; or if the
+ * output fits where the device should have checked and does not. */
+static Status *preallocated_output(size_t index, const Shape *shape, bool checked, const void *context, void **tensor) {
+  int type;
+  Shape bound = {0};
+  TRY(API(KERNEL_CONTEXT_GET_PREALLOCATED_OUTPUT, const void *, size_t, void **)(context, index, tensor));
+  if (!*tensor) return NULL;
+  TRY(read_shape(*tensor, &type, &bound));
+  bool fits = shape_count(&bound) >= shape_count(shape);
+  for (int i = 0; checked && fits && i < shape->rank; i++) fits = bound.rank == shape->rank && bound.dim[i] == shape->dim[i];
+  if (!fits) *tensor = NULL;
+  return NULL;
+}
+
 static Status *bind_output(Inference *job, size_t index, void *context) {
   void *tensor = NULL;
   int value = job->graph->outputs[index];
+  Outputs outputs = job->graph->ep->outputs;
   Shape *shape = &job->shapes[value];
   if (!index && shape->rank && shape->dim[0] && fails(&device_config.shape_run, MEM_NONE)) shape->dim[0]--;
-  TRY(API(KERNEL_CONTEXT_GET_OUTPUT, void *, size_t, const int64_t *, size_t, void **)(context, index, shape->dim,
-                                                                                       (size_t)shape->rank, &tensor));
   job->op.event.bytes += value_bytes(job, value);
-  return bind_value(job, value, tensor);
+  if (outputs == KNOWN) TRY(get_output(index, shape, context, &tensor));
+  if (outputs >= PREALLOCATED) TRY(preallocated_output(index, shape, outputs == PREALLOCATED, context, &tensor));
+  if (tensor) return bind_value(job, value, tensor);
+  job->blocks[value] = allocate_block(value_bytes(job, value), MEM_DEFAULT);
+  if (!job->blocks[value]) return no_memory();
+  job->data[value] = job->blocks[value]->storage;
+  job->late[value] = true;
+  job->late_count++;
+  return NULL;
 }
 
 static Status *bind_values(Inference *job, void *context) {
@@ -569,6 +604,56 @@ static void hide_outputs(Inference *job) {
   }
 }
 
+typedef struct { /* an output that was computed in memory of the device's own */
+  size_t index;
+  Shape shape;
+  Block *block;
+} LateOutput;
+
+/* Those of a job, which is gone once it was carried out. */
+static LateOutput *late_outputs(const Inference *job) {
+  LateOutput *outputs = zeroed((job->late_count + 1) * sizeof *outputs), *next = outputs;
+  for (size_t i = 0; i < job->graph->output_count; i++) {
+    int value = job->graph->outputs[i];
+    if (!job->late[value]) continue;
+    *next = (LateOutput){.index = i, .shape = job->shapes[value]};
+    resolve(job->blocks[value]->address, &next++->block);
+  }
+  return outputs;
+}
+
+/* Asks for the memory of an output, whose shape is known now, and copies the output there. */
+static Status *deliver(LateOutput *output, void *context) {
+  void *tensor = NULL;
+  const void *data;
+  size_t bytes = (size_t)shape_count(&output->shape) * sizeof(float);
+  TRY(get_output(output->index, &output->shape, context, &tensor));
+  TRY(API(GET_TENSOR_DATA, const void *, const void **)(tensor, &data));
+  if (!bytes) return NULL;
+  if (!data) return no_memory();
+  Copy *copy = new_copy(bytes);
+  copy->from = output->block->storage;
+  copy->from_block = output->block;
+  output->block = NULL;
+  copy->to = resolve(data, &copy->to_block);
+  if (prepare_copy(copy)) {
+    copy_release(&copy->op);
+    return fail("the reference device was told to fail this download");
+  }
+  queue_run(&default_queue, &copy->op);
+  return NULL;
+}
+
+static Status *deliver_all(LateOutput *outputs, size_t count, void *context) {
+  Status *status = NULL;
+  for (size_t i = 0; i < count; i++) {
+    if (!status) status = deliver(&outputs[i], context);
+    drop_block(outputs[i].block);
+  }
+  free(outputs);
+  return status;
+}
+
 /* Memory that is never freed, to the byte, and written to, so that it is resident. */
 static void leak(double bytes) {
   enum { CHUNK = 1 << 20 };
@@ -643,7 +728,8 @@ static Status *graph_compute(Graph *graph, void *state, void *context) {
   }
   job->wrong = this_run.wrong;
   job->op.event.memory = this_run.memory;
-  bool wait = honesty_now(graph->ep->honesty) == SYNC || job->touches_host;
+  size_t late = job->late_count;
+  bool wait = honesty_now(graph->ep->honesty) == SYNC || job->touches_host || late;
   if (!wait && !graph->ep->ha_copies) hide_outputs(job);
   bool counted = device_config.crowd > 0;
   status = counted ? crowd_enter(job) : NULL;
@@ -651,10 +737,12 @@ static Status *graph_compute(Graph *graph, void *state, void *context) {
     inference_release(&job->op);
     return status;
   }
+  LateOutput *outputs = late_outputs(job);
   if (graph->ep->ha_copies) submit_with_copies(job, wait);
   else submit(&job->op, wait);
+  status = deliver_all(outputs, late, context);
   if (counted) crowd_leave();
-  return NULL;
+  return status;
 }
 
 static Status *graph_create_state(Graph *graph, void *context, void **state) {

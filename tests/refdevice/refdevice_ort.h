@@ -46,6 +46,7 @@ enum { /* OrtApi */
   GET_TENSOR_DATA = 378,
   GET_SESSION_OPTIONS_CONFIG_ENTRIES = 379,
   GET_TENSOR_TYPE_AND_SHAPE_REFERENCE = 414,
+  KERNEL_CONTEXT_GET_PREALLOCATED_OUTPUT = 425,
 };
 enum { /* OrtEpApi */
   CREATE_EP_DEVICE = 0,
@@ -93,6 +94,7 @@ enum { HARDWARE_CPU = 0, HARDWARE_GPU = 1 };             /* OrtHardwareDeviceTyp
 enum { ORT_MEMORY_DEFAULT = 0, ORT_MEMORY_HOST_ACCESSIBLE = 5 };
 enum { API_VERSION = 25, API_VERSION_WITHOUT_SYNC = 24 }; /* OrtEp::Sync came with 25 */
 enum { API_VERSION_WITH_DEFAULT_MEMORY_DEVICE = 27 };     /* and OrtEp::GetDefaultMemoryDevice with 27 */
+enum { API_VERSION_WITH_PREALLOCATED_OUTPUT = 30 };
 enum { TABLE_SLOTS = 48 }; /* longer than any table ORT may read from us; slots not filled are NULL */
 
 #ifndef VENDOR_ID

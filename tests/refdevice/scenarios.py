@@ -18,9 +18,10 @@ import numpy.typing as npt
 import onnx
 import onnxruntime as ort
 from onnx import numpy_helper
+from onnxruntime.capi import _pybind_state as native
 
 from tests import virtual
-from tests.refdevice import counters
+from tests.refdevice import KINDS, Trace, counters
 
 EP_NAME = "RefDeviceExecutionProvider"
 FLOATS = npt.NDArray[np.float32]
@@ -324,6 +325,33 @@ def crossings(bench: Bench) -> Findings:
         found[f"outputs from {home}"] = {it: bound(session, home, it) for it in memories}
         found[f"around a node, {home}"] = bound(fallen, home, home)
     return found
+
+
+def outputs(bench: Bench) -> Findings:
+    """What a run makes the device do for its output, by what is bound for that; and whether the output is right, and where it was bound."""
+    x, trace = numbers(16), Path(os.environ["REFDEVICE_TRACE"])
+    session = bench.session(compute_us=0)
+    info = bench.memory["default"]
+    device = native.OrtDevice(native.OrtDevice.gpu(), 0, info.device_vendor_id, info.device_id)
+    found: Findings = {}
+    for memory in ("default", "host_accessible", "host", None):
+        y = None if memory is None else host(np.zeros_like(x)) if memory == "host" else bench.empty(16, memory)
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", bench.filled(x, "default"))
+        if y is None:
+            binding._iobinding.bind_output("y", device)
+        else:
+            binding.bind_ortvalue_output("y", y)
+        before = len(Trace.read(trace).events)
+        session.run_with_iobinding(binding)
+        events = Trace.read(trace).of(*COPIES, "alloc", "inference")
+        done = " ".join(KINDS[int(it["kind"])] for it in events if it["sequence"] > before)
+        (got,) = binding.get_outputs()
+        is_right = np.array_equal(got.numpy(), relu(x)) and (y is None or got.data_ptr() == y.data_ptr())
+        found[memory or "no shape"] = done if is_right else "wrong"
+    larger = bench.bound(session, bench.filled(x, "default"), bench.empty(17, "default"))
+    refused = error_of(lambda: session.run_with_iobinding(larger))
+    return {**found, "another shape": "taken" if refused is None else "refused"}
 
 
 def wrong_option(bench: Bench) -> Findings:

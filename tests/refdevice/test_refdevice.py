@@ -149,6 +149,36 @@ def test_onnx_runtime_copies_where_a_memory_does_not_satisfy_the_other(
     assert run("crossings", devices=2, **knobs).found == copies
 
 
+# ---- outputs whose shape is not known before they are computed ----
+
+KNOWN = {
+    "default": "inference", "host_accessible": "inference same-copy", "host": "alloc inference d2h", "no shape": "alloc inference",
+    "another shape": "refused",
+}  # fmt: skip
+LATE = {
+    "default": "inference device-copy", "host_accessible": "inference d2h same-copy", "host": "inference alloc device-copy d2h",
+    "no shape": "inference alloc device-copy", "another shape": "refused",
+}  # fmt: skip
+PREALLOCATED = {**LATE, "default": "inference", "host_accessible": "inference same-copy"}
+since_1_30 = pytest.mark.skipif(RELEASE < (1, 30), reason="KernelContext_GetPreallocatedOutput is of ONNX Runtime 1.30")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        ("known", KNOWN),
+        ("late", LATE),
+        pytest.param("preallocated", PREALLOCATED, marks=since_1_30),
+        pytest.param("unchecked", {**PREALLOCATED, "another shape": "taken"}, marks=since_1_30),
+    ],
+)
+def test_outputs_are_computed_where_they_are_bound_if_the_device_can_know(
+    outputs: str, expected: dict[str, str], run: Run
+) -> None:
+    assert run("outputs", outputs=outputs, alignment=0).found == expected
+
+
 # ---- times and trace ----
 
 
