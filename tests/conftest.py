@@ -216,6 +216,14 @@ def ortbench_here(*arguments: object, cwd: Path = ROOT, **environment: str) -> R
     return ran_of(ended.value.code, out.read(), err.read())
 
 
+def since_runtime(*release: int) -> pytest.MarkDecorator:
+    """Skips what an ONNX Runtime before a release, such as 1, 30, cannot do."""
+    import onnxruntime
+
+    found = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
+    return pytest.mark.skipif(found < release, reason=f"needs ONNX Runtime {'.'.join(map(str, release))}")
+
+
 def modes(*names: str) -> list[str]:
     """The options that name modes."""
     return [word for name in names for word in ("--mode", name)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ortbench
+from tests.conftest import ortbench, since_runtime
 from tests.refdevice import Config
 
 pytestmark = pytest.mark.process
@@ -39,6 +39,17 @@ def test_what_an_ep_does_not_offer_is_no_failure(library: Path) -> None:
     assert found["DEFAULT memory"] == ("not offered", "it is host memory, which is bound in place")
     assert found["HOST_ACCESSIBLE memory"] == ("not offered", "memory_info(HOST_ACCESSIBLE) is None")
     assert found["mode device-resident"][0] == "passed"
+
+
+@since_runtime(1, 30)
+def test_an_ep_must_compare_shapes_before_it_writes_to_bound_memory(library: Path) -> None:
+    what = "memory of another shape than an output has is refused"
+    assert check(library, outputs="preallocated")[1][what] == ("passed", "")
+    assert check(library, outputs="unchecked")[1][what] == (
+        "failed",
+        "one of shape [2, 256] was accepted for an output of shape [1, 256]: compare shapes before writing to what "
+        "KernelContext_GetPreallocatedOutput gives",
+    )
 
 
 @pytest.mark.wide

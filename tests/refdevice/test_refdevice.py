@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 import pytest
 
-from tests.conftest import ROOT, ortbench
+from tests.conftest import ROOT, ortbench, since_runtime
 from tests.forks import MAIN
 
 from .refdevice import (
@@ -137,11 +136,10 @@ ON_CPU = {  # where what is bound from the host is copied then, and never in a r
     "outputs from host_accessible": {"host": "", "host_accessible": "", "other host_accessible": ""},
     "around a node, host_accessible": "",
 }
-RELEASE = tuple(int(part) for part in ort.__version__.split(".")[:2])
 
 
 @pytest.mark.process
-@pytest.mark.skipif(RELEASE < (1, 28), reason="ONNX Runtime before 1.28 copies HOST_ACCESSIBLE memory to the host's")
+@since_runtime(1, 28)  # older ones copy HOST_ACCESSIBLE memory to the host's
 @pytest.mark.parametrize(("knobs", "copies"), [({}, CROSSINGS), ({"cpu": True, "default_memory": False}, ON_CPU)])
 def test_onnx_runtime_copies_where_a_memory_does_not_satisfy_the_other(
     knobs: dict[str, Any], copies: dict[str, Any], run: Run
@@ -160,7 +158,7 @@ LATE = {
     "no shape": "inference alloc device-copy", "another shape": "refused",
 }  # fmt: skip
 PREALLOCATED = {**LATE, "default": "inference", "host_accessible": "inference same-copy"}
-since_1_30 = pytest.mark.skipif(RELEASE < (1, 30), reason="KernelContext_GetPreallocatedOutput is of ONNX Runtime 1.30")
+SINCE = since_runtime(1, 30)  # KernelContext_GetPreallocatedOutput
 
 
 @pytest.mark.process
@@ -169,8 +167,8 @@ since_1_30 = pytest.mark.skipif(RELEASE < (1, 30), reason="KernelContext_GetPrea
     [
         ("known", KNOWN),
         ("late", LATE),
-        pytest.param("preallocated", PREALLOCATED, marks=since_1_30),
-        pytest.param("unchecked", {**PREALLOCATED, "another shape": "taken"}, marks=since_1_30),
+        pytest.param("preallocated", PREALLOCATED, marks=SINCE),
+        pytest.param("unchecked", {**PREALLOCATED, "another shape": "taken"}, marks=SINCE),
     ],
 )
 def test_outputs_are_computed_where_they_are_bound_if_the_device_can_know(

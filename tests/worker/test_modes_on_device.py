@@ -19,12 +19,12 @@ from ortbench.model.modes import ASYNC, RESIDENT, USUAL_MODES
 from ortbench.model.result import Case, Result
 from ortbench.worker import providers
 from tests import wrong_builds
-from tests.conftest import modes, ortbench
+from tests.conftest import modes, ortbench, since_runtime
 from tests.expect import there
 from tests.forks import WORKER
 from tests.refdevice import MEMORIES, Config, Events, Honesty, Trace
 from tests.results import fact, keys, measured, result_of, sentences, steady, values
-from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
+from tests.truth import COPIES, differences, is_kind, recorded, relu_model, run_on_device
 from tests.virtual import CALL_NS
 
 SIZE = 1 << 16
@@ -74,6 +74,34 @@ def test_each_run_allocates_its_outputs_on_the_device(library: Path, tmp_path: P
         for events in recorded(result, found[mode], "latency", trace):
             made = events[is_kind(events, "alloc") & (events["bytes"] == SIZE)]
             assert len(made) == (mode != "host-accessible"), mode
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("outputs", "bound", "unshaped", "zero_copy"),
+    [
+        ("known", "", "", "passed"),
+        ("late", "device-copy", "device-copy", "unclear"),
+        pytest.param("preallocated", "", "device-copy", "passed", marks=since_runtime(1, 30)),
+    ],
+)
+def test_outputs_that_the_ep_copies_are_not_called_zero_copy(
+    outputs: str, bound: str, unshaped: str, zero_copy: str, library: Path, tmp_path: Path
+) -> None:
+    """An EP may learn the shape of an output when it has computed it, and so need a copy where nobody has bound memory for it, or in
+    any case. The copy is part of the inference."""
+    for arguments, copy in (((), bound), (("--dynamic-outputs",), unshaped)):
+        folder = tmp_path / f"{len(arguments)}"
+        folder.mkdir()
+        result, found, trace = run(library, folder, *arguments, outputs=outputs, alignment=0)
+        assert differences(result, trace) == {}
+        assert {mode: (case.bytes_h2d, case.bytes_d2h) for mode, case in found.items()} == {
+            **dict.fromkeys(("cpu-tensors", "device-tensors"), (SIZE, SIZE)),
+            **dict.fromkeys(("device-resident", "host-accessible"), (0, 0)),
+        }
+        assert found["host-accessible"].checks["zero_copy"]["verdict"] == zero_copy
+        took = 500_000 + (Config().device_copy_ns(SIZE) if copy else 0)
+        assert set(found["device-resident"].samples["latency"]) == {took + 2 * CALL_NS}
 
 
 def test_comparisons_and_advice_know_of_outputs_without_a_shape() -> None:

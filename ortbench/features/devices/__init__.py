@@ -13,7 +13,7 @@ FEATURE = Feature(
             options={"ep-library": {}, "python": {}, "json": {}, "verbose": {}},
         )
     },
-    requests=dict.fromkeys(("devices", "check_device", "check_runs"), "worker"),
+    requests=dict.fromkeys(("devices", "check_device", "check_runs", "check_shapes"), "worker"),
     stateless_requests=("devices",),
     options={"Checked": ("devices",)},
 )

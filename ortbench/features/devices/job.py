@@ -34,6 +34,14 @@ _MODELS = {
     "Relu": "(float[256, 256] x) => (float[256, 256] y) { y = Relu (x) }",
     "Conv": "(float[1, 8, 64, 64] x, float[8, 8, 3, 3] w) => (float[1, 8, 62, 62] y) { y = Conv (x, w) }",
 }
+# The same operators with outputs whose shape the model does not say.
+_SYMBOLIC = {
+    "Add": "(float[rows, 256] x) => (float[rows, 256] y) { y = Add (x, x) }",
+    "MatMul": "(float[rows, 128] x, float[128, 128] w) => (float[rows, 128] y) { y = MatMul (x, w) }",
+    "Relu": "(float[rows, 256] x) => (float[rows, 256] y) { y = Relu (x) }",
+    "Conv": "(float[rows, 8, 64, 64] x, float[8, 8, 3, 3] w) => (float[rows, 8, 62, 62] y) { y = Conv (x, w) }",
+}
+_COMPARE_SHAPES = "compare shapes before writing to what KernelContext_GetPreallocatedOutput gives"
 
 
 def check_library(library: str, listed: Listed, python: str | None) -> Listed:
@@ -45,9 +53,10 @@ def check_library(library: str, listed: Listed, python: str | None) -> Listed:
     import onnx
 
     with temporary_folder() as folder:
-        models = {name: f"{folder}/{name}.onnx" for name in _MODELS}
+        texts = _MODELS | {f"{name}, symbolic": text for name, text in _SYMBOLIC.items()}
+        models = {name: f"{folder}/{name}.onnx" for name in texts}
         for name, path in models.items():
-            onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {_MODELS[name]}'), path)
+            onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {texts[name]}'), path)
         devices = [(ep, number) for ep in own for number in range(len(ep["devices"]))]
         checks = [
             [*_check_device(library, ep, number, among_all, models, python)]
@@ -67,12 +76,13 @@ def _check_device(
     open_ = partial(_session_of, target=Target(ep=ep["name"], library=library, device=number), python=python)
     operator, why = _find_model(models, open_, ep["name"])
     if operator is None:
-        what = f"a session of one of {', '.join(models)}"
+        what = f"a session of one of {', '.join(_MODELS)}"
         yield Check(part="run", what=what, verdict=FAILED if why else NOT_OFFERED, how=why or "it takes none")
         return
     session = partial(open_, models[operator])
     for mode in MODES.values():
         yield from _check_mode(session, mode)
+    yield _check_shapes(partial(open_, models[f"{operator}, symbolic"]), ep["name"])
     for part, what, request in (
         ("run", f"{_RUNS} inferences, one after the other", {"threads": 1, "own": False}),
         ("threads", f"{_RUNS} inferences in each of two threads of one session", {"threads": 2, "own": False}),
@@ -94,9 +104,9 @@ def _session_of(model: str, target: Target, python: str | None) -> Iterator[tupl
 def _find_model(models: Mapping[str, str], open_: Callable[[str], _Session], ep: str) -> tuple[str | None, str | None]:
     """The first model with a node that the EP takes, and why there is none where that is an error."""
     problems = []
-    for name, path in models.items():
+    for name in _MODELS:
         try:
-            with open_(path) as (_, answer):
+            with open_(models[name]) as (_, answer):
                 nodes = answer["placement"]["nodes"]
         except OrtbenchError as error:
             problems.append(str(error))
@@ -123,6 +133,22 @@ def _check_mode(session: Callable[[], _Session], mode: Mode) -> Iterator[Check]:
         waits = _WAITS.get(found["sync"]["kind"])
         what = "session.run or synchronize_outputs() waits for the device"
         yield Check(part="sync", what=what, verdict=PASSED if waits else FAILED, how=waits or _RETURNS)
+
+
+def _check_shapes(session: Callable[[], _Session], ep: str) -> Check:
+    """A check of what is bound for an output of another shape, which its kernel alone may know."""
+    part, what = "bind", "memory of another shape than an output has is refused"
+    try:
+        with session() as (client, answer):
+            nodes = answer["placement"]["nodes"]
+            if nodes is not None and not nodes.get(ep):
+                raise Unsupported("it takes no node with a symbolic dimension")
+            if (wrong := client.ask("check_shapes")["wrong"]) is not None:
+                return Check(part=part, what=what, verdict=FAILED, how=f"{wrong}: {_COMPARE_SHAPES}")
+    except OrtbenchError as error:
+        verdict = NOT_OFFERED if isinstance(error, Unsupported) else FAILED
+        return Check(part=part, what=what, verdict=verdict, how=str(error))
+    return Check(part=part, what=what, verdict=PASSED, how="")
 
 
 def _check_runs(session: Callable[[], _Session], part: str, what: str, request: Mapping[str, Any] | None) -> Check:

@@ -15,7 +15,7 @@ import onnxruntime as ort
 
 from ortbench.core import eps
 from ortbench.core.eps import CPU_EP
-from ortbench.core.errors import BenchmarkFailed, one_line, ort_text
+from ortbench.core.errors import BenchmarkFailed, Unsupported, one_line, ort_text
 from ortbench.features.devices.model import FAILED, NOT_OFFERED, PASSED, Check
 from ortbench.worker import environment, first_run, libraries, providers, session, streams
 from ortbench.worker.libraries import (
@@ -31,7 +31,7 @@ from ortbench.worker.libraries import (
     register_library,
     set_up_onnxruntime,
 )
-from ortbench.worker.memory import EpDeviceMemory, copy_tensors, describe_memory, ep_device_memories
+from ortbench.worker.memory import EpDeviceMemory, Location, Memory, copy_tensors, describe_memory, ep_device_memories
 from ortbench.worker.modes import unsupported_modes
 from ortbench.worker.plugins import Plugin, ask_packages, find_plugin, name_warnings, register_and_list_eps
 from ortbench.worker.proofs import FIRST, difference, poison
@@ -193,6 +193,33 @@ def check_runs(state: State, threads: int, own: bool, runs: int) -> dict[str, st
 
     with ThreadPoolExecutor(threads) as pool:
         return {"wrong": next(filter(None, pool.map(differs, range(threads))), None)}
+
+
+def check_shapes(state: State) -> dict[str, str | None]:
+    """Run a model with outputs that are bound in one more row than they have: what is wrong if the run does not fail, in words, or
+    null. Raises `Unsupported`: the EP has no memory to bind them in."""
+    model, data = state.opened.model, state.opened.data
+    binding = model.session.io_binding()
+    for spec, location in zip(model.inputs, model.locations.inputs, strict=True):
+        memory = _bindable(location)
+        value = memory.allocate(spec, data.arrays[spec.name].shape)
+        memory.upload([spec], [data.arrays[spec.name]], [value])()
+        binding.bind_ortvalue_input(spec.name, value)
+    ((spec, location, reference),) = zip(model.outputs, model.locations.outputs, data.reference, strict=True)
+    rows, *others = reference.shape
+    value = _bindable(location).allocate(spec, (rows + 1, *others))
+    binding.bind_ortvalue_output(spec.name, value)
+    try:
+        model.session.run_with_iobinding(binding)
+    except Exception:
+        return {"wrong": None}
+    return {"wrong": f"one of shape {value.shape()} was accepted for an output of shape {list(reference.shape)}"}
+
+
+def _bindable(location: Location) -> Memory:
+    if location.own is None:
+        raise Unsupported("ONNX Runtime offers no memory of it to bind")
+    return location.own
 
 
 def _check_memory(device: Any, memory: EpDeviceMemory | None, kind: str) -> Iterator[Check]:
