@@ -190,7 +190,7 @@ def _provider_on_device(name: str, index: int | None, library: str | None, versi
         chosen = devices[index]
     else:
         raise BadInput(f"--device {index}: {name} has {len(devices)} device(s), numbered from 0")
-    return Provider(name, chosen, library=library, version=chosen.ep_metadata.get("version") or version or None)
+    return Provider(name, chosen, library=library, version=version or chosen.ep_metadata.get("version"))
 
 
 def _find_in_library(target: Target, library: str) -> Provider:
@@ -274,7 +274,7 @@ def find_in_session(name: str, session: Any) -> Provider:
         return Provider(name, library=bundled_library(name), version=ort.__version__)
     device = next(filter(is_accelerator, devices), devices[0])
     library, version = origin(device)
-    return Provider(name, device, library=library, version=device.ep_metadata.get("version") or version)
+    return Provider(name, device, library=library, version=version or device.ep_metadata.get("version"))
 
 
 LIMIT_S = 20.0  # of one trial, which takes a millisecond where the device's context is there

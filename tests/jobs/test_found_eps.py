@@ -255,7 +255,7 @@ def test_devices_and_doctor_list_what_run_takes(library: Path, tmp_path: Path) -
     assert (ours["name"], len(ours["devices"]), ours["problem"]) == (EP_NAME, 1, None)
     assert ours["library"] == str(site / "vendor" / "libvendor.so")
     assert (broken["name"], broken["devices"], broken["problem"]) == ("broken", [], problem)
-    assert f"good {EP_NAME} 1.0.0 loads and runs" in ortbench("doctor", "--no-noise", COLUMNS="300", **having(site)).out
+    assert f"good {EP_NAME} 1.5 loads and runs" in ortbench("doctor", "--no-noise", COLUMNS="300", **having(site)).out
     ran = run("broken", site, tmp_path / "out")
     assert (ran.code, ran.out, ran.error_line) == (1, "", f"the package broken does not load: {problem}")
 

@@ -128,7 +128,8 @@ def _entry(
     return {
         "name": name,
         "library": library,
-        "version": next((it.ep_metadata["version"] for it in found if "version" in it.ep_metadata), version),
+        # The package's where there is one: the EP of onnxruntime-qnn 2.7.0 says 0.1.0.
+        "version": version or next((it.ep_metadata["version"] for it in found if "version" in it.ep_metadata), version),
         "package": package,
         "problem": problem.reason if isinstance(problem, NotLoaded) else problem,
         "missing": problem.missing if isinstance(problem, NotLoaded) else None,
