@@ -136,8 +136,10 @@ def follow() -> None:
         calls.update(Bare().phases(model))
         return answer
 
-    def timed(state: Any, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Any:
-        answer = block(state, mode, phase, n, drop, timeline)
+    def timed(
+        state: Any, mode: str, phase: str, n: int, drop: int, timeline: bool = False, every_ns: int | None = None
+    ) -> Any:
+        answer = block(state, mode, phase, n, drop, timeline, every_ns)
         times = time_calls(calls[mode, phase], n, drop)
         with Path(os.environ[_FILE]).open("a") as file:
             file.write(json.dumps({"what": (mode, phase), "calls": times}) + "\n")

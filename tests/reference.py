@@ -73,6 +73,8 @@ def suite_key(line: Line, commands: list[str]) -> str:
     option = OPTIONS.get(line.flag) or GATE.get(line.flag)
     if not {"run", "gate"} & {*commands} or (option is None and line.flag != "ep"):
         return ""
+    if option is not None and line.flag in OPTIONS and option.texts.panel != line.panel:  # another one of that name
+        return ""
     if option is None:
         return "`ep`"
     example = option.kind.example or f'"{option.texts.metavar}"'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.result import OK, Result
@@ -136,6 +137,10 @@ def changes(one: Result, other: Result) -> list[str]:
         *((name, mine[name], theirs[name]) for name in mine if name in theirs),
         *settings_of(one, other),
         ("Python", ours.get("python"), other_one.get("python")),
+        (
+            "time between starts",
+            *(pace and units.duration(pace) for pace in (one.setup.get("every_ns"), other.setup.get("every_ns"))),
+        ),
         ("locked clocks", ours.get("locked_clocks"), other_one.get("locked_clocks")),
         ("OS", ours.get("os"), other_one.get("os")),
         *_kind_changes(one, other),

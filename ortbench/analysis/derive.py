@@ -12,9 +12,20 @@ from ortbench.analysis.intervals import ABOVE, are_apart, by_round, quotient, ra
 from ortbench.analysis.items import put_throughput
 from ortbench.analysis.noise import supports_speedup
 from ortbench.analysis.speedups import is_only_host_accessible, other_work, shows_copies
-from ortbench.core.eps import CAPTURING_EPS
+from ortbench.core.eps import CAPTURING_EPS, CPU_EP
 from ortbench.core.features import part_of
-from ortbench.core.stats import FEWEST, Rounds, Stats, Value, by_processes, figure_of, median_interval, summarise
+from ortbench.core.stats import (
+    FEWEST,
+    Blocks,
+    Rounds,
+    Stats,
+    Value,
+    by_few_rounds,
+    by_processes,
+    figure_of,
+    median_interval,
+    summarise,
+)
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import (
     COPIES_HIDDEN,
@@ -32,8 +43,12 @@ from ortbench.model.modes import (
     HIDDEN_SHARE,
     LATENCY,
     MEMORY_OWNERS,
+    MISSED_STARTS,
     MODES,
     NO_SPIN,
+    PACED,
+    PACED_CPU_TIME,
+    PACED_RATIO,
     PHASE_NAMES,
     PIPELINE_SPEEDUP,
     SPIN_SHARE,
@@ -53,6 +68,8 @@ def derive(result: Result) -> None:
         case.metrics = {key: it for key, it in case.metrics.items() if not (isinstance(it, Value) and it.derived)}
         _summarise(case)
         part_of(result.kind, "analysis", "put_figures", lambda *_: None)(case, result.part)
+        if STEP not in case.blocks:
+            put_pace(case, by_round(case, LATENCY) if LATENCY in case.blocks else {})
         put_remainder(case, work_of(result).count)
         put_throughput(case, result.items)
         put_host(case, work_of(result).steps)
@@ -67,7 +84,7 @@ def derive(result: Result) -> None:
 
 def _summarise(case: Case) -> None:
     """Statistics of each phase. A failed case keeps what was measured of it."""
-    for phase in (*PHASE_NAMES, *COSTS):
+    for phase in (*PHASE_NAMES, *COSTS, PACED, PACED_CPU_TIME, MISSED_STARTS):
         if samples := case.samples.get(phase):
             found = summarise(samples, [size for _, size, _ in case.blocks[phase]])
             several = case.first_rounds
@@ -75,6 +92,15 @@ def _summarise(case: Case) -> None:
     only, latency = mode_of(case.mode).only, case.stats(LATENCY)
     if only and latency is not None and not {STEP, STAGE} & case.samples.keys():
         case.metrics[only] = latency
+
+
+def put_pace(case: Case, back_to_back: Blocks) -> None:
+    """Put into a case how many times as long a paced call takes as those `back_to_back`, by the rounds that have both."""
+    paced = by_round(case, PACED)
+    if paced.keys() & back_to_back.keys():
+        found = by_few_rounds(paced, back_to_back, processes=case.first_rounds)
+        found = found.scaled_to(figure_of(paced) / max(figure_of(back_to_back), 1))
+        case.set_metric(PACED_RATIO, found.ratio, found.ci95, derived=True)
 
 
 def _compare_with_cpu(result: Result) -> None:
@@ -298,6 +324,13 @@ def is_spinning(case: Case) -> bool:
     if spent is None or still is None:
         return False
     return verdict_of(quotient(spent.median, case.value(f"{CPU_TIME}_{NO_SPIN}") or 0, spent.ci95, still).ci95) == ABOVE
+
+
+def may_spin(result: Result) -> bool:
+    """Whether there are threads of the CPU EP that spin while they wait."""
+    target, nodes = result.target, result.placement["nodes"] or {}
+    is_off = (target.get("session_config") or {}).get(STILL[1].partition("=")[0]) == "0"
+    return not is_off and target.get("intra_op_threads") != 1 and CPU_EP in nodes
 
 
 def is_software_gpu(result: Result) -> Case | None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from statistics import median
 
 from ortbench.analysis.advice import Finding, again, carried_out, how_to_write, inside, lever, loop_command
+from ortbench.analysis.derive import STILL, cpu_time_ns, may_spin
 from ortbench.analysis.feedback_pairs import suggest_loop
-from ortbench.analysis.intervals import ENDED_BY_TIME, MARGIN, PAIRS
-from ortbench.analysis.noise import more_rounds
+from ortbench.analysis.intervals import ENDED_BY_TIME, MARGIN, PAIRS, by_round
+from ortbench.analysis.noise import more_rounds, supports_within
 from ortbench.analysis.speedups import (
     ALIKE,
     COPIED,
@@ -37,7 +39,7 @@ from ortbench.analysis.speedups import (
     speedup_between,
 )
 from ortbench.core.features import part_of
-from ortbench.core.stats import FEW, Value
+from ortbench.core.stats import FEW, Value, percentile
 from ortbench.facts import common
 from ortbench.facts.common import Fact, Quantity, Values, latency, ns, per_s, record, share, times
 from ortbench.facts.sentences import in_order, phrase, sentence_of
@@ -49,9 +51,14 @@ from ortbench.model.modes import (
     HIDDEN_SHARE,
     HOST_ACCESSIBLE,
     LATENCY,
+    MISSED_STARTS,
     MODES,
+    PACED,
+    PACED_CPU_TIME,
+    PACED_RATIO,
     PER_ITEM,
     PIPELINE_SPEEDUP,
+    STEP,
     THROUGHPUT,
     mode_of,
 )
@@ -64,6 +71,7 @@ def run_facts(result: Result) -> Iterator[Fact]:
     else:
         yield from _arrays(result)
         yield from copy_facts(result)
+    yield from pace_facts(result)
     yield from speedup_facts(result)
     yield from _pipeline(result)
     yield from _checks(result)
@@ -150,6 +158,56 @@ def _pipeline(result: Result) -> Iterator[Fact]:
         yield Fact(
             "pipeline", verdict, case.mode, values, how_to_write(result, case.mode) if verdict == "faster" else ""
         )
+
+
+# Inferences, or steps of a loop, that begin at set moments
+
+# From which share of a core on threads burn CPU time while they wait, and what waking up takes at most, ns.
+_BURNT, _WAKING_NS = 0.05, 200_000
+_PACED_STARTS = 4  # of a block, at least
+
+
+def pace_facts(result: Result, case: Case | None = None) -> Iterator[Fact]:
+    """How long the mode that is told takes where one begins at set moments, compared with back to back, and what CPU time goes meanwhile."""
+    if case is None:
+        best = fastest(result)
+        case = best.case if best is not None and best.is_faster else result.case(CPU)
+    every_ns = result.setup.get("every_ns")
+    if case is None or every_ns is None:
+        return
+    paced, found = case.stats(PACED), case.metrics.get(PACED_RATIO)
+    if paced is None or not isinstance(found, Value):
+        return
+    what = STEP if STEP in case.blocks else "inference"
+    stat = next((it for it in ("p99", "p95") if percentile(paced, it) is not None), "max")
+    values: Values = {"what": what, "every": ns(every_ns), "ratio": times(found)}
+    if (missed := case.stats(MISSED_STARTS)) and missed.mean > 0:
+        yield Fact("missed-starts", "late", case.mode, {**values, "missed": share(missed.mean)})
+    values |= {
+        "paced": ns(paced.median, paced.ci95), "stat": stat, "tail": ns(getattr(paced, stat)), "back_to_back": ns(paced.median / found.value),
+    }  # fmt: skip
+    opposite = {FASTER: SLOWER, SLOWER: FASTER}
+    verdict = opposite.get(claim(found), claim(found))  # a ratio of times
+    after, before = by_round(case, PACED), by_round(case, STEP if what == STEP else LATENCY)
+    shown = {number: median(after[number]) > median(before[number]) for number in after.keys() & before.keys()}
+    if verdict != UNKNOWN and not supports_within(result, case, (found.ci95 or (1.0,))[0], shown):
+        verdict = NOISY
+    longer_s = math.ceil(PAIRS * max(2.0, _PACED_STARTS * every_ns / 1e9))
+    longer = again(result, "--duration", f"{longer_s}s") if verdict in (UNCERTAIN, UNKNOWN) else ""
+    yield Fact("pace", verdict, case.mode, values, longer)
+    yield from _burnt(result, case, what, every_ns, paced.median)
+
+
+def _burnt(result: Result, case: Case, what: str, every_ns: int, paced_ns: float) -> Iterator[Fact]:
+    """That threads spin until the next one begins, which takes more CPU time than it can take itself."""
+    spent, alone = case.stats(PACED_CPU_TIME), case.value("step_cpu_time") if what == STEP else cpu_time_ns(case)
+    if spent is None or alone is None or not may_spin(result):
+        return
+    if spent.ci95[0] > alone + paced_ns + _WAKING_NS + _BURNT * every_ns:
+        values: Values = {
+            "what": what, "every": ns(every_ns), "cpu": ns(spent.mean), "cores": Quantity(spent.mean / every_ns, "1"), "back_to_back": ns(alone),
+        }  # fmt: skip
+        yield Fact("paced-cpu", "burns", case.mode, values, again(result, *STILL))
 
 
 # How modes were checked

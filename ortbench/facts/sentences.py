@@ -190,6 +190,15 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("arrays", "in-place"): Sentence("{ep} reads arrays in place: {mode} copies nothing.", "keep session.run", _ANSWER, "", "modes"),
     ("arrays", "passed"): Sentence("ONNX Runtime passes arrays through; {ep} may copy them itself.", "keep session.run", _ANSWER, "", "modes"),
     ("latency", "known"): Sentence("An inference takes {latency} with {mode}.", "try settings: ortbench tune", _COST, "", "tune", figure=("One inference", "latency")),
+    # what begins at set moments
+    ("pace", "slower"): Sentence("{mode} takes {paced} ({stat} {tail}) at one {what} each {every}, {ratio:ci} as long as back to back: {back_to_back}.", "count on this latency: threads sleep, caches cool down and clocks fall meanwhile", _ANSWER, "", "paced-requests", figure=("Paced", "paced")),
+    ("pace", "faster"): Sentence("{mode} takes {paced} ({stat} {tail}) at one {what} each {every}, {ratio:ci} as long as back to back: {back_to_back}.", "nothing", _ANSWER, "", "paced-requests", figure=("Paced", "paced")),
+    ("pace", "same"): Sentence("{mode} takes as long at one {what} each {every} as back to back: {paced} ({stat} {tail}).", "nothing", _ANSWER, "", "paced-requests", figure=("Paced", "paced")),
+    ("pace", "open"): Sentence("Cannot tell whether {mode} takes longer at one {what} each {every} than back to back: {ratio:ci}.", LONGER, _ANSWER, "unclear", "paced-requests"),
+    ("pace", "few-samples"): Sentence("Too few blocks to tell whether {mode} takes longer at one {what} each {every} than back to back: {ratio}.", LONGER, _ANSWER, "unclear", "paced-requests"),
+    ("pace", "noise"): Sentence("The machine was too busy to tell whether {mode} takes longer at one {what} each {every} than back to back.", WAIT, _ANSWER, "unclear", "noise"),
+    ("missed-starts", "late"): Sentence("{mode} cannot keep up with one {what} each {every}: {missed} of the starts waited for the one before.", "a longer --every, a faster mode or EP", _ANSWER, "bad", "paced-requests"),
+    ("paced-cpu", "burns"): Sentence("Threads burn CPU time until the next {what} of {mode}: {cpu} each {every} ({cores} cores), back to back {back_to_back}.", "session.intra_op.allow_spinning=0, or --intra-op-threads 1", _GAIN, "bad", "resources"),
     # the two speedups
     ("modes", "same"): Sentence("No gain from device tensors: all modes are the same within {margin}.", _NODES, _ANSWER, "", "modes"),
     ("modes", "none-faster"): Sentence("No mode is faster than cpu-tensors: at most {most}.", _NODES, _ANSWER, "", "modes"),

@@ -32,7 +32,7 @@ from ortbench.measure.schedule import (
     timed_block,
     token_samples,
 )
-from ortbench.model.modes import LATENCY, READBACK, RUN, SYNCS
+from ortbench.model.modes import LATENCY, PACED, READBACK, RUN, SYNCS, is_rate
 from ortbench.model.protocol import Captured, Failure, Finished, Opened, Prepared, Samples, Span, Stage, Timeline
 from ortbench.model.result import FAILED, NOT_MEASURED, OK, UNSUPPORTED, Case, Result
 from ortbench.model.schema import CaseSync, Machine, Stopped
@@ -351,15 +351,17 @@ class Configuration:
 
     def estimates_ns(self, mode: str) -> dict[str, float | None]:
         """About how long one iteration of each phase that is to be timed takes, by the warm-up; None without one."""
-        phases = self.plan.loop.phases
-        return {
-            phase: ns for phase, ns in self._prepared[mode]["estimates_ns"].items() if phases is None or phase in phases
-        }
+        phases, every_ns = self.plan.loop.phases, self.plan.pace.every_ns
+        known = self._prepared[mode]["estimates_ns"].items()
+        estimates = {phase: ns for phase, ns in known if phases is None or phase in phases}
+        return estimates if every_ns is None or is_rate(mode, LATENCY) else {**estimates, PACED: every_ns}
 
     def block(self, block: Block[Series]) -> Samples | None:
         """Time one block and keep its samples; None if the mode failed in it, and the worker is up again for others."""
         mode = block.series.mode
-        more = {} if self.timeline is None else {"timeline": True}
+        more: dict[str, Any] = {} if self.timeline is None else {"timeline": True}
+        if block.phase == PACED:
+            more["every_ns"] = self.plan.pace.every_ns
         try:
             answer = self.ask("block", mode=mode, phase=block.phase, n=block.n, drop=block.drop, **more)
         except BenchmarkFailed as error:

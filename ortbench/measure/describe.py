@@ -74,6 +74,8 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
         "seed": plan.inputs.seed,
         "expected_outputs": opened["expected"] is not None,
     }
+    if plan.pace.every_ns is not None:
+        result.setup["every_ns"] = plan.pace.every_ns
     if (held := opened["expected"]) is not None:
         add_comparison(result, comparison_record(EXPECTED, held, [opened["ep"], *(it["ep"] for it in opened["eps"])]))
     for warning in opened["notes"]:

@@ -22,7 +22,7 @@ from ortbench.model.protocol import Node, ProfiledNodes, Recorded, Span, StepTim
 from ortbench.model.result import Result
 from ortbench.model.schema import Measured
 from ortbench.plan.plan import NO_SPIN as SETTINGS
-from ortbench.plan.plan import Plan
+from ortbench.plan.plan import Pace, Plan
 
 # Enough profiled runs for a median, and not much more than a second of them.
 _PROFILED_NS = 1_000_000_000
@@ -132,7 +132,7 @@ def without_spin(plan: Plan, modes: Sequence[str]) -> Plan:
     )
     config = {**plan.target.session_config, **SETTINGS}
     target = replace(plan.target, session_config=config, optimized_model=None)
-    return replace(without_passes(plan), target=target, modes=tuple(modes), loop=loop)
+    return replace(without_passes(plan), target=target, modes=tuple(modes), loop=loop, pace=Pace())
 
 
 def take_spin(result: Result, still: Result) -> None:

@@ -16,11 +16,24 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ortbench.analysis.intervals import ROUNDS
 from ortbench.core.stats import FEW, median_interval
-from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY, STEP, TOKEN_PHASES, Work, stage_phase, taken_in
+from ortbench.model.modes import (
+    CPU_TIME,
+    ENQUEUE,
+    LATENCY,
+    MISSED_STARTS,
+    PACED,
+    PACED_CPU_TIME,
+    STEP,
+    TOKEN_PHASES,
+    Work,
+    stage_phase,
+    taken_in,
+)
 from ortbench.model.protocol import Samples, TimedBlock, TracedSamples
 from ortbench.model.result import Case
 from ortbench.model.schema import HostTime, Stopped
 
+PACED_BLOCK_NS = 500_000_000  # so that threads fall asleep, caches cool down and clocks fall as they do in a program
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
 MIN_BLOCK, MAX_BLOCK = 3, 1000
 LEARNING_ROUNDS = 2  # of the shortest blocks where nothing is known beforehand; the first iterations can be far slower
@@ -102,15 +115,18 @@ def dropped_count(n: int) -> int:
     return max(1, n // 10)
 
 
-def block_size(sample_ns: float) -> int:
+def block_size(sample_ns: float, phase: str = LATENCY) -> int:
     """Samples per block of a phase whose iteration takes about `sample_ns`."""
-    return min(MAX_BLOCK, max(MIN_BLOCK, round(BLOCK_NS / max(sample_ns, 1.0))))
+    block_ns = PACED_BLOCK_NS if phase == PACED else BLOCK_NS
+    return min(MAX_BLOCK, max(MIN_BLOCK, round(block_ns / max(sample_ns, 1.0))))
 
 
 def round_s(estimates: Estimates[Any]) -> float:
     """About how long a round takes, s; infinite where that is not known."""
-    known = [ns for phases in estimates.values() for ns in phases.values()]
-    return math.inf if None in known else sum(block_size(ns) * ns for ns in known if ns is not None) / 1e9
+    known = [(phase, ns) for phases in estimates.values() for phase, ns in phases.items()]
+    if any(ns is None for _, ns in known):
+        return math.inf
+    return sum(block_size(ns, phase) * ns for phase, ns in known if ns is not None) / 1e9
 
 
 def equal_estimates(estimates: Estimates[Series]) -> Estimates[Series]:
@@ -182,7 +198,7 @@ class Schedule(Generic[SeriesT]):
 
     def _sizes(self) -> dict[tuple[SeriesT, str], int]:
         return {
-            (series, phase): MIN_BLOCK if ns is None else block_size(ns)
+            (series, phase): MIN_BLOCK if ns is None else block_size(ns, phase)
             for series, phases in self._even(self._estimates).items()
             for phase, ns in phases.items()
         }
@@ -375,6 +391,13 @@ def is_precise(samples: Sequence[int], block_sizes: Iterable[int], precision: fl
 def streams(answer: Samples, phase: str, runs: int, part: str = STEP) -> dict[str, list[int] | list[float]]:
     """Samples by the name that a result has them under, ns, that of the phase that was timed first."""
     samples: dict[str, list[int] | list[float]] = {phase: answer["samples"]}
+    if "paced" in answer:
+        count, pace = len(answer["samples"]), answer["paced"]
+        return {
+            **samples,
+            PACED_CPU_TIME: [round(pace["cpu_ns"] / count)],
+            MISSED_STARTS: [round(pace["missed"] / count, 6)],
+        }
     if "steps" in answer:
         samples[part] = answer["steps"]
     if "enqueues" in answer:

@@ -70,7 +70,18 @@ def figures(*texts: str) -> tuple[Figure, ...]:
 CONCURRENCY = Axis("concurrency", "1", whole=True)
 RATE = Axis("rate", "requests/s")
 
-COSTS = ("enqueue", "cpu_time", "page_faults", "involuntary_switches", "device_memory", "host_memory", "energy")
+COSTS = (
+    "enqueue",
+    "cpu_time",
+    "paced_cpu_time",
+    "page_faults",
+    "involuntary_switches",
+    "device_memory",
+    "host_memory",
+    "energy",
+)
+PACED = ("paced", "paced.p99")
+PACED_COLUMNS = (("paced", "paced.p95", "paced.p99"), ("paced_ratio", "paced_ratio.ci95"), ("missed_starts",))
 ANYWHERE = ("require-mode", "max-cpu-nodes", "max-device-memory", "max-host-memory", "min-speedup")
 _USUAL = figures(LATENCY)
 SPEEDUP = ("speedup", "speedup.ci95")
@@ -84,13 +95,13 @@ def tails(key: str) -> tuple[str, ...]:
 RUN = Kind(
     "run", "single inferences", "inference",
     (View(
-        compared=figures(LATENCY, "item_throughput", "h2d", "inference", "d2h", *COSTS),
-        several=figures(LATENCY, "item_throughput", *COSTS), gated=_USUAL,
+        compared=figures(LATENCY, *PACED, "item_throughput", "h2d", "inference", "d2h", *COSTS),
+        several=figures(LATENCY, *PACED, "item_throughput", *COSTS), gated=_USUAL,
         columns=(
-            tails(LATENCY), SPEEDUP, ("latency.n",), ("h2d", "inference", "d2h", "copies"), ("throughput", "copied/inf", "copy_rate"),
+            tails(LATENCY), SPEEDUP, ("latency.n",), *PACED_COLUMNS, ("h2d", "inference", "d2h", "copies"), ("throughput", "copied/inf", "copy_rate"),
             ("item_throughput", "item_time"),
         ),
-        screen=("latency", "p95", "p99", "speedup", "copies", "inf/s"),
+        screen=("latency", "paced", "paced p99", "p95", "p99", "speedup", "copies", "inf/s"),
     ),),
     charts=("phases", "distribution", "drift", "bandwidth"),
     checks=(*ANYWHERE, "max-copy-share"),

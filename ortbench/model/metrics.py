@@ -217,6 +217,16 @@ _CATALOGUE = [
             "largest. It is timed alone, after the measurement, and is part of each step."),
     ),
     *_metrics(
+        Group.TIME, "paced-requests.md#one-each-32-ms",
+        _samples("paced", "paced",
+            "Time of an inference, or a step of a loop, where one begins each --every, as in a program that waits for what it is given. Of a prompt, whose "
+            "step has a shape of its own, it is not.", "paced p95", "paced p99"),
+        _value("paced_ratio", "paced vs back to back", RATIO, "lower", "Paced divided by the time of the same back to back: the ratio of their medians."),
+        _samples("missed_starts", "missed starts", "The share of paced starts that came late as the one before still ran.", unit=SHARE)._replace(
+            usually="mean", often_zero=True
+        ),
+    ),
+    *_metrics(
         Group.TIME, "chains.md",
         _samples("chain", "chain", "Time of all stages of a chain, one after the other, from the first input to the last output."),
         _samples(f"stage.{NAME}", f"stage {NAME}", "Time of one stage of a chain, up to its synchronization."),
@@ -318,6 +328,8 @@ _CATALOGUE = [
         _value("cpu_user", "user", TIME, "lower", "CPU time in user mode."),
         _value("cpu_system", "system", TIME, "lower", "CPU time in kernel mode, drivers included. Some systems count it in ticks of some ms, so that a little of it in few samples is chance."),
         _value("cpu_cores", "CPU cores", CORES, "lower", "CPU cores in use on average: CPU time divided by wall time."),
+        _samples("paced_cpu_time", "CPU time, paced",
+            "CPU time of all threads of the worker from one paced start to the next, with what threads spin while they wait.")._replace(usually="mean"),
         _value("step_cpu_time", "CPU time per step", TIME, "lower", "CPU time of a loop divided by its steps."),
     ),
     *_metrics(

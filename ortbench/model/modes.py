@@ -49,6 +49,9 @@ WHOLES = (WHOLE_LOOP, WHOLE_CHAIN, WHOLE_START)
 # What the host takes: no parts of an inference, and timed in the blocks of another phase, see `comes_with`.
 ENQUEUE, CPU_TIME = "enqueue", "cpu_time"
 COSTS = (ENQUEUE, *PER_BLOCK)
+# What begins at set moments, one each ``--every``: its time, its CPU time with all that threads spin until the next, by block, the share of
+# starts that had to wait for the one before, by block, and how many times as long as back to back it takes.
+PACED, PACED_CPU_TIME, MISSED_STARTS, PACED_RATIO = "paced", "paced_cpu_time", "missed_starts", "paced_ratio"
 # One number each: times an item and of all copies in a run, what is copied, what a mode takes.
 THROUGHPUT, ITEM_THROUGHPUT, ITEM_TIME, COPY_TIME = "throughput", "item_throughput", "item_time", "copies"
 SLO_RATE = "slo_rate"  # what a search for the highest rate of a load finds
@@ -275,6 +278,8 @@ def taken_in(mode: str, phase: str) -> tuple[str, ...]:
     """What else there may be samples of in the blocks of a phase of a mode."""
     known = mode_of(mode)
     submitted = known.timed_as("inference") if "inference" in known.phases else LATENCY
+    if phase == PACED:
+        return PACED_CPU_TIME, MISSED_STARTS
     return (*((STEP, STAGE, *PER_BLOCK) if phase == LATENCY else ()), *((ENQUEUE,) if phase == submitted else ()))
 
 

@@ -86,10 +86,17 @@ class CpuTime(TypedDict):
     wall_ns: int
 
 
+class Pace(TypedDict):
+    """Of calls that began at set moments: CPU time from one to the next in all, ns, and how many had to wait for the one before."""
+
+    cpu_ns: int
+    missed: int
+
+
 class Samples(TypedDict):
     """``block`` and ``bandwidth_block``: samples, and what the block took in all; of loops and chains
     also the times of their steps or stages. Where a sample's call returns before its sync, ``enqueues`` is when; ``cpu``
-    and ``counts`` (what the system counted, by metric) are of blocks of ``latency``."""
+    and ``counts`` (what the system counted, by metric) are of blocks of ``latency``, ``paced`` of blocks of paced calls."""
 
     samples: list[int]
     start_ns: int
@@ -98,6 +105,7 @@ class Samples(TypedDict):
     enqueues: NotRequired[list[int]]
     cpu: NotRequired[CpuTime]
     counts: NotRequired[dict[str, int]]
+    paced: NotRequired[Pace]
     reading: NotRequired[schema.ProcessReading]  # ``time_stream``: what the worker's process holds then
 
 

@@ -383,7 +383,8 @@ class EngineCache(TypedDict):
 
 
 class Setup(TypedDict):
-    """How the run began. Results of one run, whose blocks alternated, share its ``run_id``; copies alone have no session."""
+    """How the run began. Results of one run, whose blocks alternated, share its ``run_id``; copies alone have no session. ``every_ns``: from
+    one paced start to the next."""
 
     run_id: NotRequired[str]
     session_ns: NotRequired[int]
@@ -391,6 +392,7 @@ class Setup(TypedDict):
     first_inference_ns: NotRequired[int]
     seed: int
     expected_outputs: NotRequired[bool]
+    every_ns: NotRequired[int]
     profiler_listens: NotRequired[bool]
 
 

@@ -204,12 +204,12 @@ def parse_precision(text: str, option: str = "--precision") -> float:
 
 
 def parse_time(text: str, option: str) -> float:
-    """``60s``, ``5min`` (or ``5m``), ``2h`` or a number of seconds, in seconds."""
-    found = re.fullmatch(r"(\S+?) ?(s|m|min|h|)", text.strip(), re.ASCII)
+    """``60s``, ``5min`` (or ``5m``), ``2h``, ``32ms``, ``500us`` or a number of seconds, in seconds."""
+    found = re.fullmatch(r"(\S+?) ?(us|µs|ms|s|m|min|h|)", text.strip(), re.ASCII)
     value = finite(found[1]) if found else math.nan
     if not found or math.isnan(value):
         raise BadInput(f"{option} {text!r}: write it as 60s, 5min or 2h", option)
-    value *= {"s": 1, "m": 60, "h": 3600}.get(found[2][:1], 1)
+    value *= {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "m": 60, "min": 60, "h": 3600}.get(found[2], 1)
     check_seconds(value, option)
     return value
 

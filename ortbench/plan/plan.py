@@ -20,6 +20,7 @@ from ortbench.plan.option_types import (
     FLAG,
     ITEMS,
     MODE_NAMES,
+    NUMBER,
     PATH_OR_FOLDER,
     PRECISION,
     TEXT,
@@ -54,6 +55,8 @@ MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 
 PROCESSES = 5  # that a run is measured in, unless told otherwise
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
+_MOST_RATE = 1e6  # a second: above that the clock's own cost is what is measured
+_PACED = ("run", "loop")  # the commands that can measure what begins at set moments
 _OF_ONE_SHAPE = {"sweep": "looks into runs of one shape: 'ortbench run' with that shape takes it"}
 _measured = partial(option, panel=MEASURED, is_live_only=True)
 _PASSES = tuple(
@@ -97,6 +100,11 @@ def _processes(value: int, option: str) -> None:
 
     if value != 1 and value < FEW:
         raise BadInput(f"{option} {value}: it takes 1, or {FEW} or more that tell how far they differ", option)
+
+
+def _rate(value: float, option: str) -> None:
+    if not 0 < value <= _MOST_RATE:
+        raise BadInput(f"{option} {value:g}: must be above zero, and at most {_MOST_RATE:g} a second", option)
 
 
 def timeout() -> Any:
@@ -177,6 +185,26 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class Pace:
+    """Starts at set moments, in turns with inferences, or loops, back to back."""
+
+    every_s: float | None = _measured(
+        "every", "TIME", "Also measure one inference, or step of a loop, each TIME (32ms).", kind=TIME, check=check_seconds,
+        commands=_PACED, common=_PACED, is_in_suites=False,
+    )  # fmt: skip
+    rate: float | None = _measured(
+        "rate", "R", "Also measure R inferences, or steps of a loop, a second.", kind=NUMBER, check=_rate,
+        commands=_PACED, common=_PACED, is_in_suites=False,
+    )  # fmt: skip
+
+    @property
+    def every_ns(self) -> int | None:
+        """From one start to the next; None where nothing is paced."""
+        every_s = self.every_s if self.rate is None else 1 / self.rate
+        return None if every_s is None else max(1, round(every_s * 1e9))
+
+
+@dataclass(frozen=True)
 class Plan:
     """One run of one model on one EP, of single inferences or of what its `part` says; of several models `model` is the file that lists them, and `target` that of the first. `items` None looks for a dimension that is called a batch. `called` is what the
     result has in place of the model's path, where that is a file that soon is gone."""
@@ -194,6 +222,7 @@ class Plan:
         },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
+    pace: Pace = field(default_factory=Pace)
     timeout_s: float = timeout()
     wait_quiet_s: float | None = wait_quiet()
     require_quiet: bool = require_quiet()
@@ -269,7 +298,7 @@ WHICH_MODES = (
     declared_options(Loop)["depth"],
 )  # first in help, and before those of inputs
 # All that says what is measured, and how; what features declare besides is in `ortbench.plan.options`.
-PLAN = (Target, WHICH_MODES, Inputs, Stream, Loop, Plan)
+PLAN = (Target, WHICH_MODES, Inputs, Stream, Pace, Loop, Plan)
 
 
 def check(plan: Plan) -> None:
@@ -284,9 +313,14 @@ def check(plan: Plan) -> None:
             raise BadInput(f"--mode {io_modes.no_such(name, known, plan.work.name)}", "--mode")
     if not plan.part.takes_empty_dims:
         check_sizes(plan.inputs.dims, "--dim")
-    for values in filter(None, (plan, plan.loop, plan.part, plan.stream, plan.target, plan.inputs)):
+    for values in filter(None, (plan, plan.loop, plan.pace, plan.part, plan.stream, plan.target, plan.inputs)):
         check_values(values)
     plan.part.check(plan)
+    if plan.pace.every_s is not None and plan.pace.rate is not None:
+        raise BadInput("--rate: says the same as --every: give one of them", "--rate")
+    if plan.pace.every_ns is not None and all(io_modes.is_rate(mode, io_modes.LATENCY) for mode in plan.modes):
+        option = "--every" if plan.pace.rate is None else "--rate"
+        raise BadInput(f"{option}: is for modes with one inference at a time: add one with --mode", option)
     target = plan.target
     if (written := target.optimized_model) is not None and any(
         map(is_same_file(written), model_files(Path(plan.model)))

@@ -43,7 +43,7 @@ from ortbench.plan.options import (
     options_for,
     options_of,
 )
-from ortbench.plan.plan import PLAN, SAME, Loop, Plan
+from ortbench.plan.plan import PLAN, SAME, Loop, Pace, Plan
 from ortbench.plan.target import PARALLEL, Inputs, Shape, Stream, Target
 
 if TYPE_CHECKING:
@@ -80,13 +80,24 @@ def plan_of(
     )
 
 
-_AMOUNTS = {"duration", "precision", "iterations", "processes"}  # how much is measured
+# How much is measured; what is paced takes longer than until processes agree.
+_AMOUNTS = {"duration", "precision", "iterations", "processes", "every", "rate"}
 
 
 def run_of(model: str, given: RawOptions, command: tuple[str, ...] = ()) -> Plan:
     """The plan of a run, see `plan_of`: unless options say how much is measured, it ends when processes agree."""
-    plan = plan_of(model, given, command, known=MODES)
+    plan = with_pace(plan_of(model, given, command, known=MODES), given)
     return replace(plan, loop=replace(plan.loop, until_agreed=_AMOUNTS.isdisjoint(given)))
+
+
+_PACED_S = 10.0  # of each mode where it is paced: a p99 takes 100 samples
+
+
+def with_pace(plan: Plan, given: RawOptions) -> Plan:
+    """The plan whose inferences, or steps, are also measured at set moments, where options say so."""
+    pace = build(Pace, given)
+    is_longer = not {"every", "rate"}.isdisjoint(given) and "duration" not in given
+    return replace(plan, pace=pace, loop=replace(plan.loop, duration_s=_PACED_S) if is_longer else plan.loop)
 
 
 def planner_of(model: str, given: RawOptions) -> tuple[Collection[str], Callable[..., Plan]]:

@@ -34,6 +34,7 @@ from ortbench.worker.timing import (
     no_garbage_collection,
     time_block,
     time_call,
+    time_paced,
     warm_up,
 )
 
@@ -132,10 +133,14 @@ def _describe_memories(state: State, mode: Mode) -> schema.TensorMemories:
     return {"inputs": [*map(describe, ins)], "outputs": [*map(describe, outs)]}
 
 
-def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> protocol.Samples:
+def block(
+    state: State, mode: str, phase: str, n: int, drop: int, timeline: bool = False, every_ns: int | None = None
+) -> protocol.Samples:
     """Time one block; for a timeline also say when each sample began, and how long its call took. Where a call of ``latency`` makes several
-    inferences, a sample is the time of one of them."""
+    inferences, a sample is the time of one of them. With `every_ns` at least n calls begin one each so long."""
     made = state.modes[mode]
+    if every_ns is not None:
+        return paced_block(made, n, drop, every_ns, timeline)
     host = HostTime(made.enqueues().get(phase))
     starts: list[int] | None = [] if timeline else None
     made.records_starts = timeline
@@ -160,6 +165,24 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
         "calls_ns": calls,
         "step_starts_ns": made.take_starts(n),
     }
+    return traced
+
+
+def paced_block(made: Mode, n: int, drop: int, every_ns: int, timeline: bool) -> protocol.Samples:
+    """A block of calls that begin at set moments."""
+    start = time.perf_counter_ns()
+    begin, calls = made.streams(drop)[0]
+    paced = time_paced((begin, calls[:drop]), made.streams(n), every_ns)
+    made.wait_idle()
+    answer: protocol.Samples = {
+        "samples": paced.samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start,
+        "paced": {"cpu_ns": paced.cpu_ns, "missed": paced.missed},
+    }  # fmt: skip
+    if not timeline:
+        return answer
+    traced: protocol.TracedSamples = {
+        **answer, "starts_ns": paced.starts, "calls_ns": paced.samples, "step_starts_ns": [],
+    }  # fmt: skip
     return traced
 
 

@@ -32,7 +32,7 @@ from ortbench.worker.providers import Provider
 from ortbench.worker.session import Model
 from ortbench.worker.sync import Sync
 from ortbench.worker.tensors import Array, TensorSpec, Value, host_value, host_view, nbytes
-from ortbench.worker.timing import Ranges, SplitCall, TimedCall
+from ortbench.worker.timing import Ranges, SplitCall, Stream, TimedCall
 
 if TYPE_CHECKING:
     from typing import Self
@@ -89,6 +89,11 @@ class Mode(ABC):
     def phases(self) -> dict[str, TimedCall]:
         """What can be timed, each synced at its end: ``latency``, whole inferences, and its parts where it has any. A copy
         of no bytes is none."""
+
+    def streams(self, count: int) -> list[Stream]:
+        """At least so many calls that can begin at set moments, one after the other: whole inferences, or the steps of loops."""
+        call, a, b = self.phases()[LATENCY]
+        return [(lambda: None, [partial(call, a, b)] * count)]
 
     def enqueues(self) -> dict[str, SplitCall]:
         """Of the phases whose runs end with a sync that waits behind the call: the two apart. None where the run waits."""

@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ortbench.core.processes import CAPTURE, DOMAIN, is_profiled
 from ortbench.model.modes import LATENCY, PHASE_NAMES, STEP
@@ -95,6 +95,10 @@ class HostTime:
         began = self._start
         self.cpu = {"user_ns": user - began[0], "system_ns": system - began[1], "wall_ns": end - began[2]}
         self.counts = {key: count - self._counted[key] for key, count in system_counts().items()}
+
+
+# Parts that begin at set moments, one after the other, behind what is done before the first of them in no time that counts.
+Stream = tuple[Callable[[], object], Sequence[Callable[[], object]]]
 
 
 class TimedMode(Protocol):
@@ -268,6 +272,43 @@ def time_block(
                 host.end()
                 host.enqueues += returns
     return samples
+
+
+class Paced(NamedTuple):
+    """Calls that began at set moments: when and how long each took, ns; how many had to wait for the one before; CPU time of all threads from
+    one to the next, ns."""
+
+    starts: list[int]
+    samples: list[int]
+    missed: int
+    cpu_ns: int
+
+
+def time_paced(first: Stream, streams: Sequence[Stream], every_ns: int) -> Paced:
+    """Time calls that begin one each `every_ns`, as those of a program that sleeps until there is something to do. Those of the `first` stream
+    are not recorded."""
+    clock, starts, samples, missed, spent_ns = time.perf_counter_ns, list[int](), list[int](), 0, 0
+    due, is_late = 0, False
+    with no_garbage_collection():
+        for stream in (first, *streams):
+            begin, calls = stream
+            begin()
+            due, before_ns = max(due, clock()), sum(cpu_ns())
+            for call in calls:
+                missed += is_late and stream is not first
+                if (left := due - clock()) > 0:
+                    time.sleep(left / 1e9)
+                start = clock()
+                _kept = call()  # and frees what the last one returned, see `time_block`
+                end = clock()
+                due += every_ns
+                is_late = end > due
+                if stream is not first:
+                    starts.append(start)
+                    samples.append(end - start)
+            if stream is not first:
+                spent_ns += sum(cpu_ns()) - before_ns
+    return Paced(starts, samples, missed, spent_ns)
 
 
 @contextmanager

@@ -79,6 +79,10 @@ def test_on_the_cpu_ep_it_is_about_steps_and_what_to_do() -> None:
     assert (steps.verdict, steps.next) == ("known", command)
     assert re.search(r" ms \(median\) with .* steps/s \(mean\)\.$", sentence(steps))
     assert ("beside-state", "copied", RESIDENT) not in keys(result)  # nothing crosses a link
+    result.target["intra_op_threads"] = 1
+    assert fact(result, "steps").next == command.replace("--intra-op-threads 1,2,4", "--every 32ms")
+    result.setup["every_ns"] = 32 * MS
+    assert fact(result, "steps").next.startswith("ortbench inspect m.onnx")
 
 
 def test_of_tokens_the_rates_come_first() -> None:

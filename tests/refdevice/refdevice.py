@@ -95,7 +95,9 @@ class Config:
     item_us: float = 0.0
     """... and as many more for each item of its batch, which is the first dimension of its first input ..."""
     switch_us: float = 0.0
-    """... and as many more where its inputs have other shapes than those of the inference before it."""
+    """... and as many more where its inputs have other shapes than those of the inference before it ..."""
+    idle_us: float = 0.0
+    """... and as many more where the inference before it began more than 20 ms before."""
     upload_latency_us: float = 10.0
     """An upload (to DEFAULT memory) lasts this many microseconds ..."""
     upload_gbps: float = 4.0

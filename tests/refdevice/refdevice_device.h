@@ -87,7 +87,7 @@ typedef struct {
 
 typedef struct {
   Link upload, download, device_copy;
-  double compute_ns, item_ns, switch_ns, ha_copies, spin_ns, engines, servers, crowd, submit_ns, busy_ns;
+  double compute_ns, item_ns, switch_ns, idle_ns, ha_copies, spin_ns, engines, servers, crowd, submit_ns, busy_ns;
   double alignment, cpu, default_memory, accessible_io, host_memory, devices, eps, skew, unbound_type, bfloat16;
   double later_runs; /* 0: never */
   Honesty honesty, later_honesty;
@@ -114,6 +114,7 @@ static const struct {
     {"compute_us", KNOB_US, offsetof(Config, compute_ns)},
     {"item_us", KNOB_US, offsetof(Config, item_ns)},
     {"switch_us", KNOB_US, offsetof(Config, switch_ns)},
+    {"idle_us", KNOB_US, offsetof(Config, idle_ns)},
     {"upload_latency_us", KNOB_US, offsetof(Config, upload.latency_ns)},
     {"upload_gbps", KNOB_NUMBER, offsetof(Config, upload.bytes_per_ns)},
     {"download_latency_us", KNOB_US, offsetof(Config, download.latency_ns)},

@@ -690,9 +690,13 @@ static void leak_of_run(uint64_t shapes) {
   leak(device_config.leak_shape_bytes);
 }
 
-/* What an inference takes because of its shapes: knobs `item_us` and `switch_us`. */
+#define IDLE_NS 20000000
+
+/* What an inference takes because of its shapes and of what came before: knobs `item_us`, `switch_us` and `idle_us`. */
 static int64_t shape_ns(const Inference *job) {
   static uint64_t before;
+  static int64_t last_ns;
+  int64_t begin_ns = now_ns();
   uint64_t now = 14695981039346656037u; /* FNV-1a over ranks and sizes */
   int64_t items = 0;
   for (size_t i = 0; i < job->graph->input_count; i++) {
@@ -705,9 +709,12 @@ static int64_t shape_ns(const Inference *job) {
   pthread_mutex_lock(&config_lock);
   bool switched = before && before != now;
   before = now;
+  bool idle = last_ns && begin_ns - last_ns > IDLE_NS;
+  last_ns = begin_ns;
   leak_of_run(now);
   pthread_mutex_unlock(&config_lock);
-  return (int64_t)((double)items * device_config.item_ns + (switched ? device_config.switch_ns : 0));
+  double more_ns = (switched ? device_config.switch_ns : 0) + (idle ? device_config.idle_ns : 0);
+  return (int64_t)((double)items * device_config.item_ns + more_ns);
 }
 
 static Status *graph_compute(Graph *graph, void *state, void *context) {

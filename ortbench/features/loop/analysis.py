@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ortbench.analysis.advice import command, inspection, pairs_of
 from ortbench.analysis.comparable import Traits
+from ortbench.analysis.derive import put_pace
 from ortbench.analysis.intervals import by_process, by_round, taken_blocks
 from ortbench.analysis.items import put_rates
 from ortbench.core.stats import FEW, Value, by_processes, summarise, t_quantile
@@ -46,6 +47,11 @@ def put_figures(case: Case, loop: Loop) -> None:
         case.set_metric("step_growth", slope_ns(case.steps_ns, first, of_each), derived=True)
         if generation is not None:
             _summarise_tokens(case, generation, samples)
+        apart = int(first and count > 1)  # which has a shape of its own
+        blocks = taken_blocks(case, STEP)
+        put_pace(
+            case, {number: [ns for at, ns in enumerate(block) if at % count >= apart] for number, _, block in blocks}
+        )
     for key in COPIED_BY_STEPS:
         copied = case.step_copies(key)
         if copied is not None:

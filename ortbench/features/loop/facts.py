@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
-from ortbench.analysis.advice import Weight, lever
+from ortbench.analysis.advice import Weight, again, lever
 from ortbench.analysis.noise import is_busy, supports_within
 from ortbench.analysis.speedups import FASTER, SLOWER, claim_between, fastest, is_on_host, speedup_between
 from ortbench.core.stats import Value
 from ortbench.facts.common import Fact, Quantity, Values, bytes_of, host_facts, latency, ns, times
-from ortbench.facts.run import residency_verdict, speedup_facts
+from ortbench.facts.run import pace_facts, residency_verdict, speedup_facts
 from ortbench.facts.sentences import Sentence
 from ortbench.features.loop.analysis import (
     Jump,
@@ -22,7 +23,7 @@ from ortbench.features.loop.analysis import (
     rounds_that_jump,
 )
 from ortbench.features.loop.model import Generation
-from ortbench.model.modes import CPU, LATENCY, SHARED, mode_of
+from ortbench.model.modes import CPU, LATENCY, SHARED, STEP, mode_of
 from ortbench.model.result import OK, Case, Result
 
 _DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
@@ -42,12 +43,29 @@ def _own_facts(result: Result) -> Iterator[Fact]:
         yield from _tokens(result, case, made)
     elif is_on_host(result) and (rate := case.value("step_throughput")) is not None:
         values: Values = {"rate": Quantity(rate, "steps/s"), "latency": latency(case)}
-        yield Fact("steps", "known", case.mode, values, lever(result))
+        yield Fact("steps", "known", case.mode, values, _thread_search(result) or _pace_command(result, case))
+    yield from pace_facts(result, case)
     yield from speedup_facts(result)
     yield from _one_buffer(result)
     if made is None:
         yield from _beside_state(result)
     yield from _jumps(result)
+
+
+def _thread_search(result: Result) -> str:
+    """The command that tries numbers of threads; nothing where they were given."""
+    return lever(result) if result.target.get("intra_op_threads") is None else ""
+
+
+_USUAL_MS = (32, 100, 1000)  # from one step to the next in programs that wait for what they are given
+
+
+def _pace_command(result: Result, case: Case) -> str:
+    """The command that measures steps at set moments, which leave time between them; what shows the nodes where that was measured."""
+    every_ms = next((it for it in _USUAL_MS if it * 1e6 > 2 * (case.median(STEP) or math.inf)), None)
+    return (
+        lever(result) if every_ms is None or "every_ns" in result.setup else again(result, "--every", f"{every_ms}ms")
+    )
 
 
 def told_case(result: Result) -> Case | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NotRequired, TypedDict
 
-from ortbench.model.kinds import ANYWHERE, COSTS, RUN, SPEEDUP, Kind, View, figures, tails
+from ortbench.model.kinds import ANYWHERE, COSTS, PACED, PACED_COLUMNS, RUN, SPEEDUP, Kind, View, figures, tails
 from ortbench.model.modes import LOOP_PHASES, STEP, TOKEN_PHASES, WHOLE_LOOP, WorkOfParts
 from ortbench.model.protocol import Finished, Opened
 from ortbench.model.settings import Setting
@@ -13,14 +13,15 @@ _TOKENS = ("time_to_first_token", "inter_token_latency", "prefill_tokens_per_s",
 KIND = Kind(
     "loop", "a loop", "loop",
     (View(
-        compared=figures("loop", *_TOKENS, "step", *COSTS), several=figures("loop", *_TOKENS, "step", *COSTS),
+        compared=figures("loop", *_TOKENS, "step", *PACED, *COSTS), several=figures("loop", *_TOKENS, "step", *PACED, *COSTS),
         gated=figures("loop"),
         columns=(
             ("time_to_first_token",), tails("inter_token_latency"), ("prefill_tokens_per_s", "decode_tokens_per_s", "sequence_tokens_per_s"),
             ("next_token",), tails("loop"), SPEEDUP, tails("step"), ("first_step", "last_step", "step_growth"), ("by step",),
+            *PACED_COLUMNS,
             ("loop.n", "step_throughput"), ("state/step", "copied/step"),
         ),
-        screen=("loop", "p95", "speedup", "step", "steps/s", "state/step"),
+        screen=("loop", "p95", "speedup", "step", "paced", "paced p99", "steps/s", "state/step"),
     ),),
     charts=("steps", "distribution", "drift", "bandwidth"),
     checks=ANYWHERE,

@@ -148,7 +148,7 @@ def planner_of(model: str, given: RawOptions) -> tuple[Mapping[str, Mode], Calla
     """The modes and the planner of a loop: something is fed back, or the model generates, which a folder does; refused are (`BadInput`)
     options of a loop without what makes it one."""
     if given.get("feedback") or os.path.isdir(model) or any(it in given for it in GENERATION):
-        return LOOP_MODES, loop_of
+        return LOOP_MODES, _loop_of
     stray = next((it.name for it in declared_options(Steps).values() if it.flag in given), None)
     return None if stray is None else (MODES, partial(_refuse, stray))
 
@@ -158,8 +158,15 @@ def _refuse(name: str, *_: Any) -> Plan:
 
 
 def loop_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
+    """The plan of `ortbench loop`, whose steps may be paced."""
+    from ortbench.plan.plan_builder import with_pace  # which workers have no use for
+
+    return with_pace(_loop_of(model, given, command, needed), given)
+
+
+def _loop_of(model: str, given: RawOptions, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
     """The plan of a loop: of what is fed back, or of a model that generates, which may be a folder; see `plan_of`."""
-    from ortbench.plan.plan_builder import modes_to_measure, plan_of  # which workers have no use for
+    from ortbench.plan.plan_builder import modes_to_measure, plan_of
 
     file, decoder = found_in(model)
     asked = modes_to_measure(given, LOOP_MODES)

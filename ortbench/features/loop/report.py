@@ -78,7 +78,7 @@ FILES = {"steps.csv": steps_csv}
 # Lines
 
 ON_DEVICE = "the state stays on the device"
-_OF_TOKENS = ("TTFT", "ITL", "prefill tokens/s", "decode tokens/s", "speedup")
+_OF_TOKENS = ("TTFT", "ITL", "paced", "paced p99", "prefill tokens/s", "decode tokens/s", "speedup")
 
 
 def screen_columns(result: Result) -> tuple[str, ...]:

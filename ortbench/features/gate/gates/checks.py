@@ -79,11 +79,11 @@ def refuse_unchecked(kind: str, given: RawOptions) -> None:
 
 def refuse_others(command: str, given: RawOptions) -> None:
     """Refuse (`BadInput`) options that are not for what a command measures; a gate has its own duration."""
-    names = []
+    names, own = [], {it.flag for it in options_for(command)}
     of_gate = [it for it in options_for("gate") if it.texts.panel == LOOP]
     for option in (*options_of(*PLAN), *of_gate):
         for one in (option, baseline_option(option)):
-            if one.flag in given and not option.is_taken_by(command) and option.flag != "duration":
+            if one.flag in given and option.flag not in own and option.flag != "duration":
                 names.append(one.name)
     for kind, flags in flags_of_kinds().items():
         names += [f"--{flag}" for flag in flags & given.keys() if kind != command]

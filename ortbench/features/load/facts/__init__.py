@@ -8,12 +8,11 @@ from itertools import takewhile
 from operator import itemgetter
 
 from ortbench.analysis.advice import Weight, again, how_to_write
-from ortbench.analysis.derive import STILL
+from ortbench.analysis.derive import STILL, may_spin
 from ortbench.analysis.intervals import ABOVE, verdict_of
 from ortbench.analysis.load_points import LEAST, block_figures, by_name, interval, is_full, latency_of, rate_of
 from ortbench.analysis.noise import is_busy, quiet_options, supports_within
 from ortbench.analysis.speedups import FASTER, NOISY, UNKNOWN, may_be_faster
-from ortbench.core.eps import CPU_EP
 from ortbench.core.safe_text import join_words
 from ortbench.core.stats import FEW, Value
 from ortbench.core.units import rate_asked
@@ -220,9 +219,7 @@ def _saturation(result: Result, mode: str) -> Iterator[Fact]:
 
 def _spinning(result: Result) -> Iterator[Fact]:
     """That threads spin between requests: at the rate where they keep cores busy most beyond what requests can take themselves."""
-    target, nodes = result.target, result.placement["nodes"] or {}
-    config = target.get("session_config") or {}
-    if config.get(STILL[1].partition("=")[0]) == "0" or target.get("intra_op_threads") == 1 or CPU_EP not in nodes:
+    if not may_spin(result):
         return
     found: list[tuple[float, float, Value, Case]] = []
     for case in measured_cases(result, RATE):

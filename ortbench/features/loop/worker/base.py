@@ -20,7 +20,7 @@ from ortbench.worker.mode_base import Mode, Proof, Step, call_and_wait
 from ortbench.worker.proofs import PLAIN, difference
 from ortbench.worker.session import Model
 from ortbench.worker.tensors import Array, Value
-from ortbench.worker.timing import Ranges, TimedCall, time_call
+from ortbench.worker.timing import Ranges, Stream, TimedCall, time_call
 
 _COMPARED = 16  # steps whose state is compared, before it becomes rarer
 
@@ -165,6 +165,12 @@ class LoopMode(PartsMode):
             raise BenchmarkFailed(
                 f"{which if has_begun else 'bringing the first state there'} failed: {reason}"
             ) from None
+
+    def streams(self, count: int) -> list[Stream]:
+        """The steps of whole loops, whose first one comes before where it is a prompt's."""
+        behind = int(self._loop.is_first_apart)
+        begin = call_and_wait(self.begin, self._calls[0]) if behind else self.begin
+        return [(begin, self._calls[behind:])] * -(-count // (len(self._calls) - behind))
 
     def steps(self) -> list[Step]:
         return [("the first state", self.begin), *((f"step {number}", call) for number, call in enumerate(self._calls))]

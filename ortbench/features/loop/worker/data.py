@@ -40,6 +40,7 @@ class LoopData:
     # the second one the same way (the only one, where there is no other): a mode finds out with it what waits for the
     # device. It takes less room than the last one, and its state is not empty
     early: Data
+    is_first_apart: bool = False  # the first step has a shape of its own, as of a prompt
     generated: generation.Generated | None = None  # where steps give tokens; its outputs are known in form alone
 
     @property
@@ -160,7 +161,8 @@ def make_loop_data(
                 for number, of_step in enumerate(outputs)
             ]
     early, single = singles[:2][-1], singles[-1]
-    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, generated)
+    is_first_apart = (generated is not None or bool(steps.first_dims)) and steps.count > 1
+    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, early, is_first_apart, generated)
 
 
 def _first_that_runs(
