@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import numpy as np
 import pytest
 
-from ortbench.features.tune.analysis import ALPHA, TOGETHER, Elimination, Search
+from ortbench.features.tune.analysis import ALPHA, LOAD_FINALISTS, TOGETHER, Elimination, Halving, Search, tail_of
 from ortbench.features.tune.facts import search_facts
-from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried
+from ortbench.features.tune.model import FIRST, LOAD_GOALS, P99, Configuration, Ratio, Tried
+from ortbench.features.tune.plan import INTERACTING, NEWER_ENTRIES, name_of, space_of
 from ortbench.model.modes import CPU_TIME, LATENCY
 from tests.expect import there
 
@@ -58,8 +60,8 @@ def is_idle(settings: Mapping[str, str], name: str) -> bool:
     return name == "spinning" and settings.get("threads") == "t1" and "execution" not in settings
 
 
-def joined(name: str, value: str) -> Mapping[str, str]:
-    return {"threads": "t1"} if name == "execution" else {}
+def joined(name: str, value: str) -> list[dict[str, str]]:
+    return [{"threads": "t1"}] if name == "execution" else []
 
 
 def search_of_all() -> Search:
@@ -76,7 +78,7 @@ def tried(
     low, high = ends or (latency * 0.999, latency * 1.001)
     ratio = Ratio(ratio=latency, low=low, high=high, rounds=20)
     ratios = {} if why or of == FIRST else {LATENCY: ratio, CPU_TIME: cpu or ratio}
-    return Tried(settings=[list(it) for it in of], ratios=ratios, left=[], memory=None, failed=why)
+    return Tried(settings=[list(it) for it in of], ratios=ratios, left=[LATENCY, CPU_TIME], memory=None, failed=why)
 
 
 BASIC, NONE, T1 = (("level", "basic"),), (("level", "none"),), (("threads", "t1"),)
@@ -195,3 +197,85 @@ def test_what_there_was_no_time_for_is_said_and_the_last_has_the_command(
     facts = search_facts(untried, is_compared=is_compared, has_memory=has_memory, one_process=one_process, next_="more")
     assert [it.verdict for it in facts] == verdicts
     assert [it.next for it in facts] == [*[""] * (len(facts) - 1), *["more"] * bool(facts)]
+
+
+# Under load
+
+ALL_ENTRIES = [*NEWER_ENTRIES]
+Costs = Callable[[Settings], tuple[float, float]]  # the p99, and the CPU time of a request
+
+
+def threads_and_workers(settings: Settings) -> tuple[float, float]:
+    """Spinning takes time of a core for a short p99, a second worker keeps requests from waiting, and so does a process, cheaper."""
+    threads = {"1 thread": 1, "2 threads": 2, "4 threads": 4}.get(settings.get("intra-op-threads", ""), 4)
+    spins = {"no spinning": 0.0, "spin ends with run": 0.2, "spin 100 µs": 0.3, "spin 1000 µs": 0.6}
+    spun = 0.0 if threads == 1 else spins.get(settings.get("spinning", ""), 1.0)
+    workers = {"2 workers": 2, "4 workers": 4}.get(settings.get("workers", ""), 1)
+    wait = {"processes": 1.0, "own sessions": 1.1}.get(settings.get("sessions", ""), 1.3 if workers > 1 else 1.0)
+    return 8 / threads**0.5 * (1.4 - 0.4 * spun) * (1 + 2 / workers) * wait, 1 + 0.2 * threads + 20 * spun * threads
+
+
+def own_sessions_of_one_thread(settings: Settings) -> tuple[float, float]:
+    p99, cpu = threads_and_workers(settings)
+    is_best = settings.get("intra-op-threads") == "1 thread" and settings.get("sessions") == "own sessions"
+    return p99 * (0.3 if is_best else 1), cpu
+
+
+def no_difference(settings: Settings) -> tuple[float, float]:
+    return 5.0, 2.0
+
+
+@pytest.mark.parametrize("costs", [threads_and_workers, own_sessions_of_one_thread, no_difference])
+@pytest.mark.parametrize("slo", [None, 12.0])
+@pytest.mark.parametrize("cores", [2, 4])
+def test_a_search_under_load_finds_what_the_grid_has_in_a_fifth_of_its_time(
+    costs: Costs, slo: float | None, cores: int
+) -> None:
+    space = space_of({"rate": (60.0,)}, cores, ALL_ENTRIES)
+    search = Search(space.names, space.is_idle, space.joined_settings, INTERACTING, space.has_room, is_loaded=True)
+    spent = 0.0
+    while len(found := search.candidates()[:TOGETHER]) > 1:
+        made = {name_of(it): costs(dict(it)) for it in found}
+        race = Halving([*made])
+        for requests in (24, 36, 60):
+            left = [name for name in made if race.needs_more(name)]
+            spent += requests * len(left)
+            figures = {name: dict(zip(LOAD_GOALS, made[name], strict=True)) for name in left}
+            race.look(figures, [name for name in left if slo is not None and made[name][0] > slo])
+        search.tell([told(race, it, name_of(found[0])) for it in found])
+    chosen = {it: costs(dict(it)) for it in search.finalists_under_load()}
+    every = [costs(dict(it)) for it in search.every()]
+    assert len(chosen) <= LOAD_FINALISTS
+    assert min(p99 for p99, _ in chosen.values()) == pytest.approx(min(p99 for p99, _ in every), rel=0.03)
+    within = [cpu for p99, cpu in every if slo is None or p99 <= slo]
+    frugal = [cpu for p99, cpu in chosen.values() if slo is None or p99 <= slo]
+    assert (min(frugal) if within else None) == (pytest.approx(min(within), rel=0.03) if within else None)
+    assert spent + 300 * len(chosen) <= 300 * len(every) / 5
+
+
+def told(race: Halving, of: Configuration, base: str) -> Tried:
+    """What a race found of a configuration."""
+    name = name_of(of)
+    ratios = {goal: cast(Ratio, there(race.ratio(goal, name, base))._asdict()) for goal in LOAD_GOALS}
+    left = [goal for goal in LOAD_GOALS if name in race.candidates(goal)]
+    violates = name in race.violating
+    return Tried(
+        settings=[list(it) for it in of], ratios=ratios, left=left, memory=None, failed=None, violates=violates
+    )
+
+
+def test_half_of_what_is_left_stays_for_each_goal_and_what_violates_the_slo_is_not_the_least_cpu_time() -> None:
+    race = Halving(["first", "quick", "frugal", "slow"])
+    figures = {"first": (4, 4), "quick": (1, 8), "frugal": (9, 1), "slow": (8, 1.1)}
+    made = {name: dict(zip(LOAD_GOALS, it, strict=True)) for name, it in figures.items()}
+    race.look(made, ["frugal"])
+    assert (race.candidates(P99), race.candidates(CPU_TIME)) == (["quick", "first"], ["slow"])
+    assert [name for name in made if race.needs_more(name)] == ["first", "quick", "slow"]
+    race.look({name: made[name] for name in ("first", "slow")})  # quick has failed
+    assert (race.candidates(P99), race.violating) == (["first"], {"frugal"})
+    assert [there(race.ratio(P99, it, "first"))[::3] for it in ("quick", "slow")] == [(0.25, 1), (2, 2)]
+
+
+def test_the_tail_of_few_requests_is_that_of_the_slowest_tenth() -> None:
+    assert tail_of(np.array([7])) == pytest.approx(7)
+    assert tail_of(np.array([1] * 18 + [100, 400])) == pytest.approx(200)

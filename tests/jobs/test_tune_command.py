@@ -13,9 +13,9 @@ import pytest
 
 from ortbench.analysis.intervals import Interval
 from ortbench.core.errors import BadInput
-from ortbench.features.tune import job as tune
 from ortbench.features.tune.analysis import Search
-from ortbench.features.tune.job import Tuning
+from ortbench.features.tune.job import tuning
+from ortbench.features.tune.job.tuning import Tuning, measure_in_turns
 from ortbench.features.tune.model import FIRST, failed_try
 from ortbench.features.tune.plan import name_of, space_of
 from ortbench.features.tune.report import left_out
@@ -100,9 +100,8 @@ def test_only_settings_that_make_sense_on_the_machine() -> None:
     alone = {"intra-op-threads": "intra-op-threads=1", "spinning": "no spinning"}
     assert four.is_idle(alone, "spinning")
     assert not four.is_idle({**alone, "execution-mode": "parallel inter-op-threads=2"}, "spinning")
-    assert four.joined_settings("execution-mode", "parallel inter-op-threads=2") == {
-        "intra-op-threads": "intra-op-threads=2"
-    }
+    (joined,) = four.joined_settings("execution-mode", "parallel inter-op-threads=2")
+    assert joined == {"intra-op-threads": "intra-op-threads=2"}
 
 
 def test_what_is_given_is_fixed_and_of_lists_each_value_is_tried() -> None:
@@ -129,7 +128,7 @@ def test_what_is_given_is_fixed_and_of_lists_each_value_is_tried() -> None:
 def searching(monkeypatch: pytest.MonkeyPatch, max_time_s: float, **given: Any) -> tuple[Tuning, list[Plan]]:
     """A search that has begun just now, of sessions that take 2 s to open; and the plans that it has measured."""
     space, plans = space_of({"ep": "cpu", **given}, cores=2), list[Plan]()
-    monkeypatch.setattr(tune, "measure", lambda found, *_, **__: plans.extend(found))
+    monkeypatch.setattr(tuning, "measure", lambda found, *_, **__: plans.extend(found))
     began = time.monotonic()
     search = Search(space.names, space.is_idle, space.joined_settings)
     command = ("ortbench", "tune", str(TINY), "--max-time", "9s", "--out", "here")
@@ -144,12 +143,12 @@ def test_the_best_are_measured_for_as_long_as_five_processes_take_or_as_three_wh
 ) -> None:
     for max_time_s, processes, memory in ((300, 5, True), (54, 3, True), (35, 3, False)):
         now, plans = searching(monkeypatch, max_time_s)
-        tune._measure_in_turns(now, [FIRST, SLOW], tmp_path, Observer())
+        measure_in_turns(now, [FIRST, SLOW], tmp_path, Observer())
         for plan in plans:
             assert plan.loop.duration_s >= duration_for(processes, now.open_s, now.block_s) * 1.2
             assert plan.passes == {"measure-memory": 3 * memory}
     now, plans = searching(monkeypatch, 300, duration=3.0)
-    tune._measure_in_turns(now, [FIRST, SLOW], tmp_path, Observer())
+    measure_in_turns(now, [FIRST, SLOW], tmp_path, Observer())
     assert [it.loop.duration_s for it in plans] == [3.0, 3.0]  # what is asked for is heeded
 
 
@@ -158,10 +157,10 @@ def test_what_is_left_out_has_where_its_ratios_lie_or_that_they_cannot_be_told()
         "slow": {"latency": (1.72, (1.66, 1.8)), "cpu_time": (1.5, (0.5, 7.0))},
         "same": {"latency": (1.01, (0.99, 1.02)), "cpu_time": (1.0, None)},
     }
-    (report,) = left_out(found, {}, {"same": "time for 3 only"})
+    (report,) = left_out(found, "latency", {}, {"same": "time for 3 only"})
     rows = [line for line in markdown(report).splitlines() if line.startswith(("| slow", "| same"))]
     assert [[cell.strip() for cell in row.strip("|").split("|")] for row in rows] == [
-        ["same", "same (0.99–1.02)", "cannot tell", "time for 3 only"],
+        ["same", "same (0.99–1.02)", "about 1.00", "time for 3 only"],
         ["slow", "1.72 (1.66–1.80)", "cannot tell (0.50–7.00)", "others raced better"],
     ]
 
@@ -190,3 +189,28 @@ def test_the_fastest_of_an_eps_options_is_found_and_the_code_that_sets_it(librar
     assert 'provider_options{{"compute_us", "1000"}};' in " ".join(best["cpp"])
     assert re.search(r"compute_us=1000 has .* latency .*1\.0\d ms: default takes 2\.9\d×", " ".join(ran.out.split()))
     assert re.search(r"^compute_us=8000 +2\.6\d ", ran.out, re.MULTILINE)
+
+
+@pytest.mark.process
+def test_what_is_best_at_a_rate_is_found_with_what_it_costs(library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 4000)
+    values = [word for us in (3000, 5000, 1000, 8000, 1005) for word in ("--ep-option", f"compute_us={us}")]
+    fixed = ("--intra-op-threads", 1, "--session-config", "session.intra_op.allow_spinning=0", "--workers", 1)
+    load = ("--rate", 100, "--arrivals", "uniform", "--slo", "p99=4ms", "--duration", 4)
+    line = ("tune", model, "--ep-library", library, *fixed, *load, *values)
+    ran = ortbench(*line, "--out", tmp_path / "out", COLUMNS="160")
+    assert ran.code == 0, ran.err
+    (folder,) = (tmp_path / "out").glob("tune-*")
+    stored = saved(folder)
+    ((first, *others),) = stored["races"]
+    ratios = {it["settings"][0][1]: it["ratios"]["p99"]["ratio"] for it in others}
+    assert ratios == pytest.approx({f"compute_us={us}": us / 3000 for us in (5000, 1000, 8000, 1005)}, rel=0.02)
+    assert [it.get("violates", False) for it in others] == [True, False, True, False]
+    assert [it["left"] for it in others] == [[], ["p99"], [], []]
+    of_p99, of_cpu = stored["findings"]
+    assert (of_p99["verdict"], of_p99["values"]["configuration"]) == ("better", "compute_us=1000")
+    assert of_p99["values"]["ratio"]["value"] == pytest.approx(3, rel=0.02)
+    assert (of_cpu["values"]["what"], of_cpu["verdict"]) == ("CPU time", "same")
+    assert 'provider_options = {"compute_us": "1000"}' in stored["best"][0]["python"]
+    assert re.search(r"^compute_us=1000 +1\.0\d +lowest .* met +1\.0\d$", ran.out, re.MULTILINE)
+    assert re.search(r"Next: ortbench load .*--rate 100 ", ran.out)

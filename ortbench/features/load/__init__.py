@@ -15,6 +15,7 @@ FEATURE = Feature(
             page="load.md",
             plan="load_of",
             takes_folder=True,
+            from_inputs=True,
             note="For each load point throughput, latency and queue delay, and the SLO met or violated.",
             returns="what was measured, with a case for each load point; one that failed says why, and raises nothing.",
             option_groups=(

@@ -3,6 +3,9 @@
 from ortbench.core.features import MEASURE, Command, Feature
 
 FEATURE = Feature(
+    needs=("load",),
+    requests={"known_entries": "worker"},
+    stateless_requests=("known_entries",),
     commands={
         "tune": Command(
             group=MEASURE,
@@ -13,10 +16,18 @@ FEATURE = Feature(
             options={
                 "duration": {
                     "help": "Measure each of the best configurations for at most TIME.",
-                    "shown": "5s, or what 5 processes take",
-                }
+                    "shown": "5s, or what 5 processes or 300 requests take",
+                },
+                "rate": {"metavar": "R", "help": "Search at R requests per second, with workers and sessions.", "common": ("tune",)},
+                "concurrency": {
+                    "metavar": "N", "help": "Search with N clients, each running one inference after another.", "shown": None, "common": ("tune",),
+                },
+                "slo": {"help": "Set the limit on latency: p99=20ms; the least CPU time is searched within it.", "common": ("tune",)},
+                "arrivals": {"metavar": "KIND", "help": "Space requests as poisson or uniform."},
+                "workers": {"help": "Serve the requests of --rate with N workers, instead of trying several numbers."},
+                "sessions": {"help": "Give clients a shared session, their own, or a process each, instead of trying all.", "default": None},
             },
         )
     },
-    options={"TuneOptions": ("tune",)},
-)
+    options={"TuneOptions": ("tune",), "LoadPlan": ("tune",)},
+)  # fmt: skip

@@ -3,13 +3,17 @@
 A full grid grows with every setting; most settings do not interact. So the search goes from one configuration, the incumbent, to
 those that differ from it in one setting, and to those of `joined` settings that belong together; the fastest of them is the next
 incumbent, at once where it is faster for certain, else when all were tried, until none is faster. A value that was at most `MARGIN`
-faster than the incumbent is not tried again beside others, unless one of the settings that it interacts with has changed since.
+faster than the incumbent is not tried again beside others, unless one of the settings that it interacts with has changed since. Under
+load there are two incumbents: the one with the lowest p99, and within the SLO the one that takes the least CPU time.
 
 In each round of a race every configuration that is left has one block. One is dropped for a goal as soon as the sequential test of
 `ortbench.analysis.intervals` says that it is worse than the one that leads (Even-Dar, Mannor & Mansour, Journal of Machine
 Learning Research 7 (2006) 1079, with that test in the place of a bound on means). The best one is dropped only where one of its
 tests against the others errs. These share `alpha`, so it is ever dropped with at most that probability, whichever leads and however
 often one looks.
+
+Under load that many rounds would take too long: a p99 takes hundreds of requests. There the race is by successive halving (Karnin, Koren
+and Somekh, ICML 2013): rounds become longer as fewer are left, and what is left is measured for as long as a p99 takes.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import zip_longest
 from statistics import median
+from typing import TYPE_CHECKING
 
 from ortbench.analysis.intervals import (
     ABOVE,
@@ -30,15 +35,20 @@ from ortbench.analysis.intervals import (
     median_ratio,
     verdict_of,
 )
-from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried, configuration
+from ortbench.features.tune.model import FIRST, GOALS, LOAD_GOALS, Configuration, Ratio, Tried, configuration
 from ortbench.model.modes import CPU_TIME, LATENCY
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 ALPHA = 0.05  # the chance that the best of the configurations that are measured is dropped, for each goal, over the whole search
 TOGETHER = 12  # configurations whose sessions are open at the same time
-GOALS = (LATENCY, CPU_TIME)
 MARGIN = 0.01  # within which two configurations are called the same, so that no more blocks of them are needed
 _SPARE = 1.5  # times as many rounds as prove something where all say the same
 FINALISTS = 3  # of the fastest, that are measured once more with the first one and the best for other goals
+LOAD_FINALISTS = 5  # under load, all together
+LOAD_MARGIN = 0.03  # the same as `MARGIN` of a p99
 
 
 def canonical(
@@ -62,21 +72,28 @@ class Search:
         values: of each setting the values to try besides the one that the search begins with, in the order to try them.
         is_idle: whether a setting does nothing beside the others of a configuration.
         interacting: the settings whose effects depend on each other.
-        joined: what goes with a value of a setting, as values of others: both are tried, alone and together.
+        joined: what goes with a value of a setting, as values of others, any number of such: it is tried alone and with each.
+        has_room: whether the machine has room for what a configuration asks for.
+        is_loaded: whether it is a search under load.
     """
 
     def __init__(
         self,
         values: Mapping[str, Sequence[str]],
         is_idle: Callable[[Mapping[str, str], str], bool] = lambda settings, name: False,
-        joined: Callable[[str, str], Mapping[str, str]] = lambda name, value: {},
+        joined: Callable[[str, str], Sequence[Mapping[str, str]]] = lambda name, value: (),
         interacting: Collection[str] = (),
+        has_room: Callable[[Mapping[str, str]], bool] = lambda settings: True,
+        is_loaded: bool = False,
     ) -> None:
         self._values, self._is_idle, self._joined, self._interacting = values, is_idle, joined, interacting
-        self.incumbent: Configuration = FIRST
+        self._has_room, self._is_loaded, self._margin = has_room, is_loaded, LOAD_MARGIN if is_loaded else MARGIN
+        goals = LOAD_GOALS if is_loaded else GOALS
+        self.incumbents: dict[str, Configuration] = dict.fromkeys(goals if is_loaded else goals[:1], FIRST)
         self.races: list[list[Tried]] = []
-        self._known: dict[Configuration, dict[str, float]] = {FIRST: dict.fromkeys(GOALS, 1.0)}  # against the first
-        self._ends: dict[Configuration, dict[str, Interval | None]] = {FIRST: dict.fromkeys(GOALS, (1.0, 1.0))}
+        self._known: dict[Configuration, dict[str, float]] = {FIRST: dict.fromkeys(goals, 1.0)}  # against the first
+        self._ends: dict[Configuration, dict[str, Interval | None]] = {FIRST: dict.fromkeys(goals, (1.0, 1.0))}
+        self._left: dict[Configuration, set[str]] = {FIRST: {*goals}}  # the goals for which each can be the best
         self.memory: dict[Configuration, int] = {}  # of their workers, bytes
         self._failed: set[Configuration] = set()
         self._ruled_out: set[tuple[str, str, Configuration]] = set()  # beside what
@@ -91,15 +108,30 @@ class Search:
     def tried_configurations(self) -> list[Configuration]:
         return [*self._known, *self._failed]
 
-    def candidates(self) -> list[Configuration]:
-        """What is to be measured with the incumbent, which comes first; nothing but that where the search is over."""
-        found = dict.fromkeys(it for it in self._neighbours() if it not in self._known and it not in self._failed)
-        found.pop(self.incumbent, None)
-        return [self.incumbent, *found]
+    @property
+    def main_goal(self) -> str:
+        """By which races are led."""
+        return next(iter(self.incumbents))
 
-    def _neighbours(self) -> list[Configuration]:
+    @property
+    def incumbent(self) -> Configuration:
+        return self.incumbents[self.main_goal]
+
+    @property
+    def base(self) -> Configuration:
+        """With what a race compares: the incumbent; under load, where a ratio of ratios would be mostly noise, the first."""
+        return FIRST if self._is_loaded else self.incumbent
+
+    def candidates(self) -> list[Configuration]:
+        """What is to be measured with the base, which comes first; nothing but that where the search is over."""
+        near = (it for base in dict.fromkeys(self.incumbents.values()) for it in self._neighbours(base))
+        found = dict.fromkeys(it for it in near if it not in self._known and it not in self._failed)
+        found.pop(self.base, None)
+        return [self.base, *found]
+
+    def _neighbours(self, base: Configuration) -> list[Configuration]:
         """A value of each setting, then another one of each: where time is short, all settings have been tried."""
-        now = dict(self.incumbent)
+        now = dict(base)
         found: list[list[Configuration]] = []
         for name, values in self._values.items():
             rest = {key: value for key, value in now.items() if key != name}
@@ -107,9 +139,8 @@ class Search:
             for value in values:
                 if (name, value, self._interacting_values(name, now)) not in self._ruled_out:
                     of_setting.append(self._canonical({**rest, name: value}))
-                if also := self._joined(name, value):
-                    of_setting.append(self._canonical({**rest, name: value, **also}))
-            found.append(of_setting)
+                of_setting += [self._canonical({**rest, name: value, **also}) for also in self._joined(name, value)]
+            found.append([it for it in of_setting if self._has_room(dict(it))])
         return [it for of_all in zip_longest(*found) for it in of_all if it is not None]
 
     def _canonical(self, settings: Mapping[str, str]) -> Configuration:
@@ -120,14 +151,15 @@ class Search:
         found: list[dict[str, str]] = [{}]
         for name, values in self._values.items():
             found = [{**it, **more} for it in found for more in ({}, *({name: value} for value in values))]
-        return list(dict.fromkeys(map(self._canonical, found)))
+        return [it for it in dict.fromkeys(map(self._canonical, found)) if self._has_room(dict(it))]
 
     def tell(self, race: Sequence[Tried]) -> None:
-        """Take what a race found into account; its first is the incumbent."""
+        """Take what a race found into account; its first is the base."""
         self.races.append(list(race))
         base, certain = configuration(race[0]), set()
         for tried in race:
             made = configuration(tried)
+            self._left[made] = {*tried["left"]} - ({CPU_TIME} if tried.get("violates") else set())
             if tried["memory"] is not None:
                 self.memory[made] = tried["memory"]
             if tried["failed"] is not None:
@@ -140,15 +172,25 @@ class Search:
                 self._ends[made] = {
                     goal: _product(self._ends[base].get(goal), ratio) for goal, ratio in tried["ratios"].items()
                 }
-                of_latency = tried["ratios"][LATENCY]
-                ends = (of_latency["low"], of_latency["high"])
+                of_main = tried["ratios"][self.main_goal]
+                ends = (of_main["low"], of_main["high"])
                 self._rule_out(dict(base), dict(made), ends)
                 if verdict_of(ends, 1 + MARGIN) == BELOW:
                     certain.add(made)
-        quickest = min((tried for tried in self._known if tried not in self._failed), key=self._latency)
-        is_faster = self._latency(quickest) * (1 + MARGIN) < self._latency(self.incumbent)
-        if is_faster and (quickest in certain or len(self.candidates()) == 1):
-            self.incumbent = quickest
+        is_over = len(self.candidates()) == 1
+        for goal, incumbent in self.incumbents.items():
+            best = self._best(goal, self._known)
+            is_less = best is not None and (
+                goal not in self._left[incumbent]
+                or self._known[best][goal] * (1 + self._margin) < self._known[incumbent][goal]
+            )
+            if best is not None and is_less and (best in certain or is_over):
+                self.incumbents[goal] = best
+
+    def _best(self, goal: str, among: Collection[Configuration]) -> Configuration | None:
+        """The one with least of something, of those that can be the best for it; None where none can."""
+        there = [it for it in among if it not in self._failed and goal in self._left[it]]
+        return min(there, key=lambda it: self._known[it].get(goal, math.inf), default=None)
 
     def _latency(self, of: Configuration) -> float:
         return self._known[of][LATENCY]
@@ -181,6 +223,18 @@ class Search:
         both = (fastest[0], alone(LATENCY, fastest[0]), cheapest, alone(CPU_TIME, cheapest))
         rival = best(CPU_TIME, rivals)
         return list(dict.fromkeys([FIRST, *both, *fastest, least, rival]))
+
+    def finalists_under_load(self) -> list[Configuration]:
+        """What is measured under load for as long as a p99 takes: the first, the best for each goal, beside each that sets several things the
+        one of them that does most, as the others may do nothing, and the next best ones."""
+        found, others = [FIRST], dict(self._known)
+        for _ in range(2):
+            for goal in self.incumbents:
+                best = self._best(goal, others)
+                alone = self._best(goal, [it for it in self._known if len(it) == 1 and it[0] in (best or ())])
+                found += filter(None, (best, alone))
+            others = {it: known for it, known in others.items() if it not in found}
+        return list(dict.fromkeys(found))[:LOAD_FINALISTS]
 
     def _may_be_below(self, one: Configuration, other: Configuration) -> bool:
         """Whether a configuration may take less CPU time than another one, by where its races leave it."""
@@ -257,3 +311,63 @@ class Elimination:
 
 def _is_same(found: MedianRatio | None) -> bool:
     return found is not None and verdict_of((found.low, found.high), 1 + MARGIN) == SAME
+
+
+# Under load
+
+
+_TAIL = 0.1  # the share of the requests that stand for a tail of which few are known
+_CPU_REACH = 1.25  # times the least CPU time, which few requests tell, that a configuration has which may take least
+
+
+def tail_of(latencies: NDArray[np.int64]) -> float:
+    """The geometric mean of the slowest tenth of some latencies, ns: of few requests it tells more than a p99, of which one slow one decides."""
+    import numpy as np
+
+    slowest = np.sort(latencies)[-max(1, math.ceil(_TAIL * latencies.size)) :]
+    return float(np.exp(np.log(np.maximum(slowest, 1)).mean()))
+
+
+class Halving:
+    """Takes the figures of configurations after each round, and for each goal keeps the better half of those that are left.
+
+    Args:
+        names: of the configurations; the first is what others are compared with, and stays.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = [*names]
+        self._left = {goal: [*names] for goal in LOAD_GOALS}
+        self._seen: dict[str, list[Mapping[str, float]]] = {
+            name: [] for name in names
+        }  # by all requests after each round
+        self.violating: set[str] = set()  # the SLO, for certain
+
+    def look(self, figures: Mapping[str, Mapping[str, float]], violating: Collection[str] = ()) -> None:
+        """After a round: drop what is worse by the figures of all requests so far, by goal, and what failed, which has none here; for CPU time
+        also what is `violating` the SLO."""
+        self.violating |= {*violating}
+        for name, found in figures.items():
+            self._seen[name].append(found)
+        for goal, left in self._left.items():
+            there = [it for it in left if it in figures and not (goal == CPU_TIME and it in self.violating)]
+            there.sort(key=lambda it: figures[it][goal])
+            kept = there[: math.ceil(len(there) / 2)]
+            near = _CPU_REACH * figures[kept[0]][goal] if kept and goal == CPU_TIME else math.inf
+            self._left[goal] = [it for it in kept if figures[it][goal] <= near]
+
+    def needs_more(self, name: str) -> bool:
+        """Whether another round of a configuration is of use."""
+        return name == self._names[0] or any(name in left for left in self._left.values())
+
+    def candidates(self, goal: str) -> list[str]:
+        """The configurations that can be the best for a goal."""
+        return list(self._left[goal])
+
+    def ratio(self, goal: str, over: str, under: str) -> MedianRatio | None:
+        """A figure of a configuration to that of another, by the requests of the rounds that both have; None without any."""
+        rounds = min(len(self._seen[over]), len(self._seen[under]))
+        if not rounds:
+            return None
+        one, other = (self._seen[it][rounds - 1][goal] for it in (over, under))
+        return MedianRatio(one / other, None, None, rounds)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from ortbench.core.errors import one_line
+from ortbench.model.modes import CPU_TIME, LATENCY
+
+P99 = "p99"  # of the latency under load
+GOALS, LOAD_GOALS = (LATENCY, CPU_TIME), (P99, CPU_TIME)
 
 Configuration = tuple[tuple[str, str], ...]  # setting and value of each that is not where the search began
 FIRST: Configuration = ()
@@ -27,6 +31,7 @@ class Tried(TypedDict):
     left: list[str]  # the goals for which it was not dropped
     memory: int | None  # resident set of its worker, bytes
     failed: str | None  # why it was not measured
+    violates: NotRequired[bool]  # the SLO, for certain
 
 
 def configuration(tried: Tried) -> Configuration:

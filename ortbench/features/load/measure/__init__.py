@@ -241,6 +241,18 @@ class LoadConfiguration(StreamConfiguration):
         taken = self.clients.run_open(mode, workers, block.due, cutoff_ns, block.round, order)
         return taken.without_first(block.skipped)
 
+    def load_block(
+        self, series: Series, number: int, point: LoadPoint, seconds: float, repeat: int, patience_s: float
+    ) -> LoadBlock:
+        """A block of a closed loop, so long; of an open loop the requests that are due in that time, none of which is begun later than the
+        time again, `patience_s` or ten inferences after it."""
+        block = LoadBlock(number, series, LATENCY, 0, 0, point, seconds)
+        if point.kind == CONCURRENCY:
+            return block
+        patience_s = max(seconds, patience_s, 10 * self.inference_ns(series.mode) / 1e9)
+        due = self.due.moments(point.value, seconds, repeat)
+        return replace(block, due=due, cutoff_s=seconds + patience_s)
+
     def samples_for_verdict(self, block: Block[Series], answer: Samples) -> dict[str, list[int] | list[float]]:
         """The figures of a block, by their names."""
         return {name: [figure] for name, figure in self._figures(block).items()}

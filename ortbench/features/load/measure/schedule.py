@@ -193,18 +193,13 @@ class LoadSchedule:
                     break
 
     def _block(self, configuration: LoadConfiguration, series: Series, turn: Turn) -> LoadBlock:
-        """A block of a closed loop, so long; of an open loop the requests that are due in that time."""
         if turn.point is None:
             return LoadBlock(turn.number, series, LATENCY, 0, 0)
-        point = turn.point.load_point
-        block = LoadBlock(
-            turn.number, series, LATENCY, 0, 0, point, turn.seconds, skipped=self._skipped, shape=turn.shape
+        block = configuration.load_block(
+            series, turn.number, turn.point.load_point, turn.seconds, turn.repeat, self._patience_s
         )
-        if not turn.point.is_open:
-            return replace(block, requests=self._request_count(turn))
-        due = self._due.moments(point.value, turn.seconds, turn.repeat)
-        patience_s = max(turn.seconds, self._patience_s, 10 * configuration.inference_ns(turn.mode) / 1e9)
-        return replace(block, due=due, cutoff_s=turn.seconds + patience_s)
+        requests = 0 if turn.point.is_open else self._request_count(turn)
+        return replace(block, skipped=self._skipped, shape=turn.shape, requests=requests)
 
     def _request_count(self, turn: Turn) -> int:
         """How many requests that are padded a client has in a block: all of them at least twice, by the time of the slowest configuration,
