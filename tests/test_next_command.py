@@ -48,7 +48,7 @@ def after(typed: str, name: str, *changes: str, session: tuple[str, ...] | None 
         ("ortbench run --no-mem-pattern -- '-a b.onnx'", "run", "", "ortbench run './-a b.onnx' --no-mem-pattern"),
         ("ortbench run m.onnx --input=-i.npz", "loop", "--feedback y=x", "ortbench loop m.onnx --feedback y=x --input=-i.npz"),
         ("ortbench load m.onnx --rate 9 --dim n=3", "code", "", "ortbench code m.onnx --dim n=3"),
-        ("ortbench suite s.toml", "load", "--duration 9s", ""),
+        ("ortbench suite s.toml", "load", "--duration 9s", "ortbench load m.onnx --duration 9s --dim batch=2 --dim n=8"),
         ("ortbench suite s.toml", "run", "", "ortbench run m.onnx --dim batch=2 --dim n=8"),
         ("nobody typed that", "run", "", "ortbench run m.onnx --dim batch=2 --dim n=8"),
     ],

@@ -13,18 +13,21 @@ import pytest
 
 from ortbench.analysis.intervals import Interval
 from ortbench.core.errors import BadInput
+from ortbench.features.load.plan import load_in
 from ortbench.features.tune.analysis import Search
 from ortbench.features.tune.job import tuning
 from ortbench.features.tune.job.tuning import Tuning, measure_in_turns
 from ortbench.features.tune.model import FIRST, failed_try
-from ortbench.features.tune.plan import name_of, space_of
+from ortbench.features.tune.plan import NEWER_ENTRIES, name_of, space_of
 from ortbench.features.tune.report import left_out
+from ortbench.measure.process import ask_once
 from ortbench.measure.progress import duration_for
 from ortbench.model.settings import Several
 from ortbench.plan.plan import Observer, Plan
 from ortbench.report.records import markdown
 from tests.conftest import MODELS, ortbench
 from tests.truth import relu_model
+from tests.versions import environment
 
 TINY = MODELS / "tiny.onnx"
 FIXED = ("--ep", "cpu", "--no-cpu-mem-arena", "--no-mem-pattern", "--execution-mode", "sequential", "--session-config",
@@ -125,6 +128,44 @@ def test_what_is_given_is_fixed_and_of_lists_each_value_is_tried() -> None:
         space_of({"mode": ("cpu-tensors", "device-tensors")}, cores=2)
 
 
+def test_the_settings_of_a_service_are_threads_how_these_spin_workers_and_sessions() -> None:
+    given: dict[str, Any] = {"rate": (60.0,), "slo": {"p99": 20_000_000}}
+    plain, newer = space_of(given, cores=2), space_of(given, cores=2, known_entries=[*NEWER_ENTRIES])
+    assert plain.names == {
+        "intra-op-threads": ["1 thread", "2 threads"], "spinning": ["no spinning", "spin ends with run"], "workers": ["2 workers"],
+        "sessions": ["processes", "own sessions"],
+    }  # fmt: skip
+    assert newer.names["spinning"][2:] == ["spin 100 µs", "spin 1000 µs"]
+    assert newer.names["backoff"] == ["backoff 8"]
+    assert set(space_of(given, cores=1).names) == {"intra-op-threads"}
+    own = {"workers": "2 workers", "sessions": "own sessions", "spinning": "no spinning"}
+    assert [name for name in newer.names if newer.is_idle(own, name)] == ["backoff"]
+    assert [name for name in newer.names if newer.is_idle({"intra-op-threads": "1 thread"}, name)] == [
+        "spinning",
+        "backoff",
+        "sessions",
+    ]
+    four = space_of(given, cores=4)
+    assert four.joined_settings("workers", "4 workers") == [
+        {"intra-op-threads": "1 thread"}, {"intra-op-threads": "1 thread", "sessions": "processes"}, {"intra-op-threads": "1 thread", "sessions": "own sessions"}
+    ]  # fmt: skip
+    assert [
+        four.has_room({**own, "workers": "4 workers", "intra-op-threads": f"{it}"}) for it in ("2 threads", "4 threads")
+    ] == [True, False]
+    load = load_in(newer.plan("m.onnx", tuple(own.items()), ()))
+    assert (load.rate, load.workers, load.sessions, load.slo) == ((60.0,), 2, "own", given["slo"])
+    assert set(space_of({"concurrency": (4,)}, 2).names) == {"intra-op-threads", "spinning", "sessions"}
+    assert space_of({**given, "workers": Several((1, 3)), "sessions": "own"}, 2).names["workers"] == ["workers=3"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("older", [False, pytest.param(True, marks=pytest.mark.wide)])
+def test_onnx_runtime_says_which_entries_it_knows(older: bool) -> None:
+    python = str(environment("1.24.4") / "bin" / "python") if older else None
+    found = ask_once(60, python, "known_entries", entries=[*NEWER_ENTRIES, "session.intra_op.nonsense"])
+    assert found == ([] if older else [*NEWER_ENTRIES])
+
+
 def searching(monkeypatch: pytest.MonkeyPatch, max_time_s: float, **given: Any) -> tuple[Tuning, list[Plan]]:
     """A search that has begun just now, of sessions that take 2 s to open; and the plans that it has measured."""
     space, plans = space_of({"ep": "cpu", **given}, cores=2), list[Plan]()
@@ -157,7 +198,7 @@ def test_what_is_left_out_has_where_its_ratios_lie_or_that_they_cannot_be_told()
         "slow": {"latency": (1.72, (1.66, 1.8)), "cpu_time": (1.5, (0.5, 7.0))},
         "same": {"latency": (1.01, (0.99, 1.02)), "cpu_time": (1.0, None)},
     }
-    (report,) = left_out(found, "latency", {}, {"same": "time for 3 only"})
+    (report,) = left_out(found, {}, {"same": "time for 3 only"})
     rows = [line for line in markdown(report).splitlines() if line.startswith(("| slow", "| same"))]
     assert [[cell.strip() for cell in row.strip("|").split("|")] for row in rows] == [
         ["same", "same (0.99–1.02)", "about 1.00", "time for 3 only"],
@@ -202,7 +243,7 @@ def test_what_is_best_at_a_rate_is_found_with_what_it_costs(library: Path, tmp_p
     assert ran.code == 0, ran.err
     (folder,) = (tmp_path / "out").glob("tune-*")
     stored = saved(folder)
-    ((first, *others),) = stored["races"]
+    ((_, *others),) = stored["races"]
     ratios = {it["settings"][0][1]: it["ratios"]["p99"]["ratio"] for it in others}
     assert ratios == pytest.approx({f"compute_us={us}": us / 3000 for us in (5000, 1000, 8000, 1005)}, rel=0.02)
     assert [it.get("violates", False) for it in others] == [True, False, True, False]
@@ -212,5 +253,6 @@ def test_what_is_best_at_a_rate_is_found_with_what_it_costs(library: Path, tmp_p
     assert of_p99["values"]["ratio"]["value"] == pytest.approx(3, rel=0.02)
     assert (of_cpu["values"]["what"], of_cpu["verdict"]) == ("CPU time", "same")
     assert 'provider_options = {"compute_us": "1000"}' in stored["best"][0]["python"]
-    assert re.search(r"^compute_us=1000 +1\.0\d +lowest .* met +1\.0\d$", ran.out, re.MULTILINE)
-    assert re.search(r"Next: ortbench load .*--rate 100 ", ran.out)
+    assert re.search(r"^compute_us=1000 +10\d\d +lowest +9\.50 +cannot tell +10\d\d$", ran.out, re.MULTILINE)
+    assert re.search(r"^default +30\d\d +2\.9\d× ", ran.out, re.MULTILINE)
+    assert re.match(r"ortbench load .* --rate 100 .* --slo p99=4ms .*compute_us=1000", of_cpu["next"])

@@ -16,16 +16,16 @@ FEATURE = Feature(
             options={
                 "duration": {
                     "help": "Measure each of the best configurations for at most TIME.",
-                    "shown": "5s, or what 5 processes or 300 requests take",
+                    "shown": "5s, or what 5 processes or 300 requests take", "common": ("tune",),
                 },
                 "rate": {"metavar": "R", "help": "Search at R requests per second, with workers and sessions.", "common": ("tune",)},
                 "concurrency": {
                     "metavar": "N", "help": "Search with N clients, each running one inference after another.", "shown": None, "common": ("tune",),
                 },
-                "slo": {"help": "Set the limit on latency: p99=20ms; the least CPU time is searched within it.", "common": ("tune",)},
-                "arrivals": {"metavar": "KIND", "help": "Space requests as poisson or uniform."},
-                "workers": {"help": "Serve the requests of --rate with N workers, instead of trying several numbers."},
-                "sessions": {"help": "Give clients a shared session, their own, or a process each, instead of trying all.", "default": None},
+                "slo": {"common": ("tune",)},
+                "arrivals": {},
+                "workers": {"default": None},
+                "sessions": {"default": None},
             },
         )
     },

@@ -7,7 +7,8 @@ from ortbench.plan.plan import OutputOptions
 
 
 def tune(given: RawOptions, model: Model) -> None:
-    """Threads, spinning, execution mode, arena, memory pattern and optimisation level, on this machine.
+    """Threads, spinning, execution mode, arena, memory pattern and optimisation level, on this machine; with --rate or --concurrency
+    threads, spinning, workers and sessions under that load.
 
     An option that is given is fixed; of a list each value is tried. What is clearly worse is dropped early.
     """

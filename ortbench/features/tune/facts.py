@@ -68,20 +68,19 @@ def load_answers(results: Sequence[Result], names: Sequence[str], slo: Mapping[s
     """What is lowest in p99, and what takes the least CPU time within an SLO with what that costs."""
     key = _key(results[0])
     found = [] if (of_p99 := best_for(results, names, key, "p99")) is None else [of_p99]
-    within = [it for it, result in enumerate(results) if _is_within(result, slo)]
+    within = [number for number, result in enumerate(results) if _is_within(result, slo)]
     if slo and not within:
-        return [
-            *found,
-            Best("CPU time", key.mode, None, Fact("least-cpu", "none-within", key.mode, {"slo": slo_text(slo)})),
-        ]
+        fact = Fact("least-cpu", "none-within", key.mode, {"slo": slo_text(slo)})
+        return [*found, Best("CPU time", key.mode, None, fact)]
     number = _frugal(results, within)
-    fact = None if number is None else _price(results, names, number, slo)
-    if fact is None:  # nothing takes less CPU time than the first for certain
+    price = None if number is None else _price(results, names, number, slo)
+    if price is None:  # nothing takes less CPU time than the first for certain
         of_cpu = best_for(results, names, key._replace(figure=CPU_FIGURE), "CPU time")
     else:
-        of_cpu = Best("CPU time", key.mode, number, fact)
+        of_cpu = Best("CPU time", key.mode, number, price)
     found += [] if of_cpu is None else [of_cpu]
-    return [*found[:-1], *(it._replace(fact=it.fact._replace(next=_show(results, it))) for it in found[-1:])]
+    shown = next((it.number for it in reversed(found) if it.number is not None), 0)
+    return [*found[:-1], *(it._replace(fact=it.fact._replace(next=_show(results[shown]))) for it in found[-1:])]
 
 
 def _is_within(result: Result, slo: Mapping[str, int]) -> bool:
@@ -121,9 +120,8 @@ def _price(results: Sequence[Result], names: Sequence[str], number: int, slo: Ma
     return Fact("least-cpu", "saves", cpu.key.mode, values)
 
 
-def _show(results: Sequence[Result], best: Best) -> str:
-    """The command that measures the best at length."""
-    result = results[best.number or 0]
+def _show(result: Result) -> str:
+    """The command that measures a configuration at length."""
     setup: LoadSetup = result.part
     (case,) = load_cases(result)
     ((kind, value),) = case.point.items()
@@ -131,7 +129,7 @@ def _show(results: Sequence[Result], best: Best) -> str:
     if kind == RATE.name:
         words += ["--workers", str(setup["workers"]), "--arrivals", str(setup["arrivals"])]
     if setup["slo"]:
-        words += ["--slo", ",".join(f"{stat}={limit}ns" for stat, limit in setup["slo"].items())]
+        words += ["--slo", ",".join(f"{stat}={limit / 1e6:g}ms" for stat, limit in setup["slo"].items())]
     return command(result, "load", *words, "--duration", f"{_LONGER_S}s")
 
 

@@ -89,16 +89,16 @@ class Space:
         with a process or session each too, and sessions of several clients. Numbers of threads are also tried with a process each."""
         options = self.values[name][value]
         if name == THREADS:
-            return [it for it in (self._setting_named(SESSIONS, PROCESS),) if it]
+            return [it for it in (self._value_name(SESSIONS, PROCESS),) if it]
         if name not in (EXECUTION, WORKERS) and (name != SESSIONS or self.load is None or self.load.is_open):
             return []
         several = int(options.get(_INTER, self.cores)) if name == EXECUTION else self._callers(options)
-        found = self._setting_named(THREADS, max(1, self.cores // several))
+        found = self._value_name(THREADS, max(1, self.cores // several))
         kinds = (PROCESS, OWN) if name == WORKERS else ()
-        apart = [{**found, **it} for kind in kinds if (it := self._setting_named(SESSIONS, kind))]
+        apart = [{**found, **it} for it in (self._value_name(SESSIONS, kind) for kind in kinds) if it]
         return [it for it in (found, *apart) if it]
 
-    def _setting_named(self, setting: str, value: Any) -> dict[str, str]:
+    def _value_name(self, setting: str, value: Any) -> dict[str, str]:
         """The setting with the name of a value that is tried of it; nothing where none is."""
         names = [name for name, it in self.values.get(setting, {}).items() if it.get(setting) == value]
         return {setting: names[0]} if names else {}

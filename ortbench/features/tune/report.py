@@ -15,6 +15,7 @@ from ortbench.facts.sentences import phrase
 from ortbench.features.load.analysis import load_cases, load_point_of
 from ortbench.features.load.report import COMPARED_CELLS
 from ortbench.features.tune.facts import CPU_FIGURE, LATENCY_FIGURE, P99_FIGURE, load_series, serving_lines
+from ortbench.features.tune.model import P99
 from ortbench.model.metrics import TIME, Figure
 from ortbench.model.modes import CPU_TIME, LATENCY
 from ortbench.model.result import Result
@@ -25,7 +26,7 @@ from ortbench.report.run import heading, input_shapes
 
 _LEFT_OUT = (
     model.Column("tried briefly", model.Kind.NAME, model.KEY),
-    *model.columns(model.Kind.NUMBER, "latency vs default", "CPU time vs default"),
+    *model.columns(model.Kind.NUMBER, "latency vs default", "p99 vs default", "CPU time vs default"),
     model.Column("left out because", model.Kind.WORDS),
 )
 
@@ -35,25 +36,25 @@ _OPEN = 10  # times a ratio: an end of its interval beyond that says nothing
 
 def left_out(
     found: Mapping[str, Mapping[str, tuple[float, Interval | None]]],
-    goal: str,
     failures: Mapping[str, str],
     why: Mapping[str, str],
     lacking: Sequence[Finding] = (),
 ) -> list[model.Report]:
-    """The configurations that were tried for a goal and CPU time and are not among the best, with their figures against the first, the fastest first, and why
+    """The configurations that were tried and are not among the best, with their figures against the first, the fastest first, and why
     they are not, unless others raced better; those that could not be measured; and what there was no time for."""
-    order = sorted((name for name in found if name not in failures), key=lambda name: found[name][goal][0])
+    order = sorted(
+        (name for name in found if name not in failures), key=lambda name: next(iter(found[name].values()))[0]
+    )
     rows = tuple(
         (
             name,
-            *(model.maybe(found[name].get(it), _against) for it in (goal, CPU_TIME)),
+            *(model.maybe(found[name].get(it), _against) for it in (LATENCY, P99, CPU_TIME)),
             why.get(name, "others raced better"),
         )
         for name in order
     )
     told = [model.Note(f"{name}: {reason}", "✗", model.BAD) for name, reason in failures.items()]
-    columns = tuple(it._replace(name=it.name.replace(LATENCY, goal)) for it in _LEFT_OUT)
-    table = [model.Table(columns, rows, title="Tried briefly")] if rows else []
+    table = [model.drop_empty_columns(model.Table(_LEFT_OUT, rows, title="Tried briefly"))] if rows else []
     blocks = [*table, model.Notes(told), model.Findings(lacking)]
     return [model.Report("ortbench tune: tried briefly", (blocks,))] if table or told or lacking else []
 

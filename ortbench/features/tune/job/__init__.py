@@ -78,6 +78,7 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
     ends = began + asked.max_time_s * PLANNED
     now = (LoadTuning if is_loaded else Tuning)(model, space, command, search, began, ends)
     if isinstance(now, LoadTuning):
+        now.is_short = now.ends < began + now.enough_s
         now.ends = min(now.ends, began + now.enough_s)
     stored = _stored_search(now)
     folder = (
@@ -273,7 +274,6 @@ def _left_out(now: Tuning, done: Measured, lacking: Sequence[Fact] = ()) -> list
     why |= dict.fromkeys(now.compared, "measured longer, no better")
     return left_out(
         {name_of(it): now.search.against_first(it) for it in others},
-        now.search.main_goal,
         {name_of(it): why for it, why in now.search.failures.items()},
         why,
         findings_of(lacking),
@@ -288,7 +288,7 @@ def _publish_under_load(now: Tuning, done: Measured, stored: Stored, folder: Pat
     from ortbench.features.tune.report import load_report
 
     assert now.space.load is not None
-    untried = [name_of(it) for it in now.search.candidates()[1:]]
+    untried = [name_of(it) for it in now.search.candidates()[1:]] if now.is_short else []
     more = ["--max-time", f"{now.needed_s(now.most_s):.0f}s"]
     next_ = command(done.results[0], "tune", *more) or f"give {' '.join(more)}"
     lacking = search_facts(untried, is_compared=len(done.results) > 1, has_memory=True, one_process="", next_=next_)

@@ -94,6 +94,7 @@ class Tuning:
     files: ModelFiles = field(init=False)
     together: int = TOGETHER  # whose sessions are open at the same time, at most
     compared: list[str] = field(default_factory=list)  # by name, among which the best were chosen
+    is_short: bool = True  # whether the time that was given ends it
 
     def __post_init__(self) -> None:
         self.files = ModelFiles([self.model])
