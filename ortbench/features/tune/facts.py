@@ -11,7 +11,7 @@ from ortbench.analysis.intervals import ABOVE
 from ortbench.analysis.series import Key, Series, series_at
 from ortbench.core.stats import Value
 from ortbench.facts.common import Fact, Values, ns, share, times
-from ortbench.facts.comparison import Best, best_for
+from ortbench.facts.comparison import Best, best_at
 from ortbench.facts.sentences import Sentence
 from ortbench.features.load.analysis import load_cases, meets_by_figures, slo_text
 from ortbench.features.load.facts import meets_slo
@@ -67,7 +67,7 @@ def load_series(result: Result, of: Figure) -> Series | None:
 def load_answers(results: Sequence[Result], names: Sequence[str], slo: Mapping[str, int]) -> list[Best]:
     """What is lowest in p99, and what takes the least CPU time within an SLO with what that costs."""
     key = _key(results[0])
-    found = [] if (of_p99 := best_for(results, names, key, "p99")) is None else [of_p99]
+    found = [] if (of_p99 := best_at(results, names, key, "p99")) is None else [of_p99]
     within = [number for number, result in enumerate(results) if _is_within(result, slo)]
     if slo and not within:
         fact = Fact("least-cpu", "none-within", key.mode, {"slo": slo_text(slo)})
@@ -75,7 +75,7 @@ def load_answers(results: Sequence[Result], names: Sequence[str], slo: Mapping[s
     number = _frugal(results, within)
     price = None if number is None else _price(results, names, number, slo)
     if price is None:  # nothing takes less CPU time than the first for certain
-        of_cpu = best_for(results, names, key._replace(figure=CPU_FIGURE), "CPU time")
+        of_cpu = best_at(results, names, key._replace(figure=CPU_FIGURE), "CPU time")
     else:
         of_cpu = Best("CPU time", key.mode, number, price)
     found += [] if of_cpu is None else [of_cpu]
