@@ -243,7 +243,7 @@ def hardware_name(device: Device, result: Result) -> str:
     if device.get("vendor_id") == NVIDIA and len(gpus) == 1:
         return f"{device['type']} {gpus[0]}"
     if "vendor_id" not in device:
-        return f"{device['type']} {device['name']}:{device['index']}"
+        return f"{device['type']} {device['name']}" + ("" if device["index"] is None else f":{device['index']}")
     return f"{kind(device)} {device['vendor_id']:04x}:{device['device_id']:04x}"
 
 

@@ -68,9 +68,6 @@ def count_value(kind: str, value: Any, size: int) -> None:
 Copy = Callable[[], object]
 
 
-_IDENTITY = ("name", "device_mem_type", "device_vendor_id", "device_id")  # of what a memory info says
-
-
 class EpDeviceMemory:
     """Memory of an EP device, through its memory info: CopyTensors moves data. As of every kind of memory: its kind, its label for the
     report, and what allocates there and copies arrays to and from values."""
@@ -97,7 +94,7 @@ class EpDeviceMemory:
         )
 
     def is_same(self, info: Any) -> bool:
-        return all(getattr(info, key) == getattr(self.info, key) for key in _IDENTITY)
+        return providers.is_same_memory(info, self.info)
 
     def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
         values = [host_value(spec, array) for spec, array in zip(specs, sources, strict=True)]

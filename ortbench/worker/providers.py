@@ -188,6 +188,11 @@ def _provider_on_device(name: str, index: int | None, library: str | None, versi
         chosen = next((device for device in devices if is_accelerator(device)), devices[0])
     elif index < len(devices):
         chosen = devices[index]
+        if len(devices_in_one_memory(chosen)) > 1:
+            reason = (
+                f"{name} keeps its {len(devices)} devices in one memory and computes on the one that it chooses itself"
+            )
+            raise BadInput(f"--device {index}: {reason}: leave --device out", "--device")
     else:
         raise BadInput(f"--device {index}: {name} has {len(devices)} device(s), numbered from 0")
     return Provider(name, chosen, library=library, version=version or chosen.ep_metadata.get("version"))
@@ -278,6 +283,7 @@ def find_in_session(name: str, session: Any) -> Provider:
 
 
 LIMIT_S = 20.0  # of one trial, which takes a millisecond where the device's context is there
+_IDENTITY = ("name", "device_mem_type", "device_vendor_id", "device_id")  # of what a memory info says
 _WORD = TensorSpec("word", "tensor(float)", (16,))
 # ... "between source and destination device was not found": it is not offered.
 _NO_COPY = "Data transfer implementation"
@@ -323,6 +329,20 @@ def memory_infos(ep_device: Any) -> tuple[Any, Any]:
     """The OrtMemoryInfo of an EP device's DEFAULT and of its HOST_ACCESSIBLE memory, each None where it has none."""
     kinds = ort.OrtDeviceMemoryType
     return ep_device.memory_info(kinds.DEFAULT), ep_device.memory_info(kinds.HOST_ACCESSIBLE)
+
+
+def devices_in_one_memory(ep_device: Any) -> list[Any]:
+    """An EP device and the others of its EP with the same DEFAULT memory, between which neither ONNX Runtime nor the EP tells: onnxruntime-ep-webgpu
+    up to 0.4.0 computes on the adapter that is its default, whichever device a session is given."""
+    own, _ = memory_infos(ep_device)
+    if own is None:
+        return [ep_device]
+    found = [(it, memory_infos(it)[0]) for it in devices_of(ep_device.ep_name, library_of(ep_device))]
+    return [it for it, info in found if info is not None and is_same_memory(info, own)]
+
+
+def is_same_memory(info: Any, other: Any) -> bool:
+    return all(getattr(info, key) == getattr(other, key) for key in _IDENTITY)
 
 
 def memory_label(info: Any) -> str:

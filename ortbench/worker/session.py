@@ -25,7 +25,7 @@ from ortbench.worker import environment
 from ortbench.worker.libraries import bundled_library, load_problem
 from ortbench.worker.memory import Locations, describe_memory, find_locations
 from ortbench.worker.plugins import custom_ops_hint, register_custom_ops
-from ortbench.worker.providers import Provider, find_in_session, take_choice_of_policy
+from ortbench.worker.providers import Provider, devices_in_one_memory, find_in_session, take_choice_of_policy
 from ortbench.worker.sync import Syncs
 from ortbench.worker.tensors import TensorSpec, Value, make_specs
 
@@ -331,14 +331,14 @@ def describe_device(model: Model) -> Device:
         devices = [found for found in model.session.get_input_epdevices() if found is not None]
         if model.provider.ep_device is not None:  # another EP of the session may read the first input
             devices = [found for found in devices if found.ep_name == model.provider.name]
-        device = devices[0].device if devices else None
+        device = devices[0] if devices else None
     except Exception:  # a session without inputs or an older ORT
         device = None
-    if device is None or (device.type.name == "CPU" and model.provider.ep_device is not None):
+    if device is None or (device.device.type.name == "CPU" and model.provider.ep_device is not None):
         # All inputs may be read on the CPU; the EP's device stays what it was given.
         found = provider_device(model.provider)
     else:
-        found = describe_hardware(device)
+        found = describe_ep_device(device)
     if found["type"] == "GPU" and (software := software_renderer(loaded_libraries())) is not None:
         found["software"] = software
     return found
@@ -368,7 +368,7 @@ def loaded_libraries() -> set[str]:
 def provider_device(provider: Provider) -> Device:
     """The hardware of an EP, by its EP device or by the name that ORT has for it."""
     if provider.ep_device is not None:
-        return describe_hardware(provider.ep_device.device)
+        return describe_ep_device(provider.ep_device)
     name = NAMED_DEVICES.get(provider.name)
     return {"type": "CPU" if name is None else "GPU", "name": name or "cpu", "index": provider.device_index}
 
@@ -395,6 +395,15 @@ def session_ep(provider: Provider, device: Device, nodes: Mapping[str, int]) -> 
         "nodes": count,
         "share": round(count / max(sum(nodes.values()), 1), 4),
     }
+
+
+def describe_ep_device(ep_device: Any) -> Device:
+    """The hardware of an EP device; where its EP keeps several in one memory, all of those that may compute, by their names."""
+    several = [describe_hardware(it.device) for it in devices_in_one_memory(ep_device)]
+    if len(several) < 2:
+        return describe_hardware(ep_device.device)
+    names = [f"{it['vendor']} {it['vendor_id']:04x}:{it['device_id']:04x}".lstrip() for it in several]
+    return {"type": ep_device.device.type.name, "name": " or ".join(dict.fromkeys(names)), "index": None}
 
 
 def describe_hardware(device: Any) -> Device:

@@ -298,6 +298,48 @@ def test_streams_that_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
         streams.make_compute_stream("cuda-python", by_name)
 
 
+@pytest.mark.parametrize(
+    ("memories", "given", "is_refused", "hardware"),
+    [
+        ((0, 0), 1, True, "AMD 1002:1111 or NVIDIA 10de:2330"),
+        ((0, 0), 0, True, "AMD 1002:1111 or NVIDIA 10de:2330"),
+        ((0, 0), None, False, "AMD 1002:1111 or NVIDIA 10de:2330"),
+        ((0, 1), 1, False, None),
+        ((None, None), 1, False, None),  # what computes where without memory of its own is not known
+    ],
+)
+def test_devices_in_one_memory_are_not_named_one_by_one(
+    memories: tuple[int | None, ...],
+    given: int | None,
+    is_refused: bool,
+    hardware: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As onnxruntime-ep-webgpu 0.4.0 has them: it computes on the same adapter, whichever a session is given."""
+    cards = ((0x1002, 0x1111, "AMD"), (0x10DE, 0x2330, "NVIDIA"))
+    devices = []
+    for number, (vendor_id, device_id, vendor) in zip(memories, cards, strict=True):
+        card = SimpleNamespace(
+            type=SimpleNamespace(name="GPU"), vendor=vendor, vendor_id=vendor_id, device_id=device_id, metadata={}
+        )
+        kind = SimpleNamespace(name="DEFAULT")
+        info = (
+            None
+            if number is None
+            else SimpleNamespace(name="Buf", device_mem_type=kind, device_vendor_id=0, device_id=number)
+        )
+        own = {ort.OrtDeviceMemoryType.DEFAULT: info, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE: None}
+        devices.append(SimpleNamespace(ep_name="Many", device=card, ep_metadata={}, memory_info=own.get))
+    monkeypatch.setattr(providers, "devices_of", lambda *_: devices)
+    if is_refused:
+        with pytest.raises(BadInput, match=f"--device {given}: Many keeps its 2 devices in one memory and computes on"):
+            providers._provider_on_device("Many", given, None, None)
+        return
+    device = session.provider_device(providers._provider_on_device("Many", given, None, None))
+    vendors = device.get("name") or (device["vendor"], device["device_id"])
+    assert vendors == (hardware or ("NVIDIA", 0x2330))
+
+
 DML = Provider("DmlExecutionProvider", device_index=1)
 MICROSOFT = 0x1414
 X = TensorSpec("x", "tensor(float)", (2, 3))
