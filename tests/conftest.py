@@ -55,6 +55,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 def pytest_configure(config: pytest.Config) -> None:
     """What tests compile lies in one folder, which whoever starts the others makes and removes."""
+    os.environ["ORTBENCH_STATE"] = os.devnull  # nothing that is said depends on what a user keeps
     if "ORTBENCH_TESTS_BUILT" not in os.environ:
         folder = os.environ["ORTBENCH_TESTS_BUILT"] = tempfile.mkdtemp(prefix="ortbench-tests-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -5,7 +5,8 @@ A ratio is always that of the two figures beside it. Its interval, of two result
 common (`ortbench.core.stats`). Results of different runs have none, and machines drift by more from run to run than resamples of
 either run show. So their interval is by the spread between several runs of one configuration where there are some. Of one run each it
 is by the spread of consecutive parts of either, in any of which a short run could have lain, by what waits for a CPU made longer, and by
-`BETWEEN_RUNS`, which no run sees in itself. `reports/coverage.md` says how often that holds the truth.
+what no run sees in itself: the spread between runs of the certificate of their machine, else `BETWEEN_RUNS`. `reports/coverage.md` says
+how often that holds the truth.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ortbench.analysis.intervals import (
 )
 from ortbench.analysis.intervals import SAME as AS_GREAT
 from ortbench.analysis.load_points import is_full, paired_reach
-from ortbench.analysis.noise import is_beyond_noise, join_noise, more_rounds, supports_better
+from ortbench.analysis.noise import certificates, is_beyond_noise, join_noise, more_rounds, supports_better
 from ortbench.analysis.outputs import doubt
 from ortbench.analysis.series import (
     EVERYTHING,
@@ -60,7 +61,8 @@ COSTS = (Group.HOST, Group.MEMORY, Group.ENERGY)
 
 # Which others' use of the caches and the CPU makes more.
 _OF_CPU = ("cpu_time", "step_cpu_time", "involuntary_switches")
-BETWEEN_RUNS = 0.03  # what two runs differ by that neither can see; measured: reports/coverage.md
+BETWEEN_RUNS = 0.03  # what two runs differ by that neither can see, on a machine without a certificate; measured: reports/coverage.md
+_DAY_S = 86_400
 FAR = 10  # times that samples of two results are apart that need no interval
 _FEWEST_FREEDOM = 2  # degrees of freedom of a spread between runs: of two runs alone it says next to nothing
 
@@ -138,6 +140,14 @@ def compare_series(base: Series, other: Series, spread: Spread | None = None) ->
         found = found._replace(apart=_are_far_apart(base, other))
     is_floored = min(base.value, other.value) < base.key.metric.unit.least
     return found._replace(doubted=same_run and not _is_beyond_noise(base, other, found.ends), floored=is_floored)
+
+
+def between_runs(results: Sequence[Result]) -> float:
+    """What runs of different times differ by that none of them can see, as a share: by certificates less than `BETWEEN_RUNS` only where
+    their runs were days apart, as minutes show a part of it."""
+    found = certificates(results)
+    least = 0.0 if all(it["span_s"] >= _DAY_S for it in found) else BETWEEN_RUNS
+    return max((least, *(it["between_runs"] for it in found))) if found else BETWEEN_RUNS
 
 
 def grows(*several: Series) -> bool:
@@ -234,7 +244,7 @@ def _apart(base: Series, other: Series, spread: Spread | None) -> RatioEstimate:
 
 def _reaches(base: Series, other: Series) -> list[tuple[float, float]] | None:
     """How far below and above the ratio reaches for each reason, as logarithms; None where something is not known."""
-    found = [(math.log1p(BETWEEN_RUNS),) * 2]
+    found = [(math.log1p(between_runs([base.result, other.result])),) * 2]
     for one in (base, other):
         if parts := one.parts:
             least = one.key._replace(figure=one.rests_on).metric.unit.least

@@ -19,7 +19,7 @@ from ortbench.core.stats import Value
 from ortbench.core.units import count, share
 from ortbench.model.modes import LATENCY, THROUGHPUT
 from ortbench.model.result import Case, Result
-from ortbench.model.schema import MachineNoise
+from ortbench.model.schema import Certificate, MachineNoise
 
 # The numbers by which the noise of a machine is read, and by which it is said what noise leaves of a claim; each with its source
 
@@ -178,6 +178,15 @@ def used_by_others(noise: MachineNoise) -> str:
 
 def is_busy(result: Result) -> bool:
     return result.noise is not None and bool(busy_reasons(result.noise))
+
+
+def certificates(results: Sequence[Result]) -> list[Certificate]:
+    """The certificates that the machine of all results had; none where there are several machines, one result has none, or was measured
+    on a busy machine that was quiet when it was certified."""
+    found = [it.environment.get("certificate") for it in results]
+    held = [it for it, result in zip(found, results, strict=True) if it is not None and it["busy"] >= is_busy(result)]
+    hosts = {it.environment.get("host_id") for it in results}
+    return held if len(hosts) == 1 and len(held) == len(results) else []
 
 
 def quiet_options(result: Result) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -171,6 +171,7 @@ class Command(_PlainHelp, TyperCommand):
         def parse_args(args: list[str]) -> Any:
             if ctx.resilient_parsing:  # a shell asks what could follow, and nothing can be wrong yet
                 return parse(args=args)
+            args = _with_values(args, declared_for(str(self.name)).values() if self.name in commands() else ())
             try:
                 values, rest, order = parse(args=[*args])
             except Exception:  # only files for CI matter now, which are named beside what cannot be read
@@ -221,6 +222,17 @@ class Command(_PlainHelp, TyperCommand):
         if self.name not in commands() or len(options := declared_for(self.name)) <= FEW:
             return set()
         return {name for name in names if name in options and not options[name].is_shown_by(self.name)}
+
+
+def _with_values(args: Sequence[str], options: Iterable[Option]) -> list[str]:
+    """What was typed, with its value behind each option that is alone and has one then."""
+    alone = {it.name: it.alone for it in options if it.alone}
+    rest = [*args, "-"][1:]
+    words = (
+        [word, alone[word]] if word in alone and after.startswith("-") else [word]
+        for word, after in zip(args, rest, strict=True)
+    )
+    return [word for several in words for word in several]
 
 
 def _completer_for(option: Option) -> Callable[[str], list[str]] | None:

@@ -255,6 +255,21 @@ def files_named_in(model: Path) -> set[str]:
     return {it for it in names if not PurePath(it).is_absolute() and ".." not in PurePath(it).parts}
 
 
+CERTIFICATE = "certificate.json"  # of this machine, in the folder of the user's state
+
+
+def state_file(name: str) -> Path:
+    """A file of what ortbench keeps for a user between commands: in the folder that ``ORTBENCH_STATE`` names, else where the system has such."""
+    home = Path(os.path.expanduser("~"))
+    if sys.platform == "win32":
+        usual = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        usual = home / "Library" / "Application Support"
+    else:
+        usual = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state")
+    return Path(os.environ.get("ORTBENCH_STATE") or usual / "ortbench") / name
+
+
 def sha256(path: Path) -> str:
     return str(digest(path).hexdigest())
 

@@ -3,6 +3,7 @@ results of several kinds have: a busy machine, doubtful outputs, where nodes and
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +18,7 @@ from ortbench.analysis.derive import (
     is_spinning,
     what_helps,
 )
-from ortbench.analysis.noise import WHO, busy_reasons, quiet_options, summary
+from ortbench.analysis.noise import WHO, busy_reasons, certificates, quiet_options, summary
 from ortbench.analysis.outputs import reference_of, worst
 from ortbench.analysis.placement import bytes_inside, copies_inside, fell_back, is_much_inside, share_inside
 from ortbench.analysis.speedups import residency_condition
@@ -25,7 +26,7 @@ from ortbench.core.eps import BUILDERS, CPU_EP
 from ortbench.core.stats import Value
 from ortbench.model.modes import CPU_CORES, CPU_TIME, ENQUEUE_SHARE, LATENCY, NO_SPIN, SPIN_SHARE, mode_of
 from ortbench.model.result import OK, Result
-from ortbench.model.schema import Island, MachineNoise
+from ortbench.model.schema import Certificate, Island, MachineNoise
 
 if TYPE_CHECKING:
     from ortbench.model.result import Case
@@ -151,6 +152,35 @@ def _quieter(result: Result, why: str) -> str:
     if waits := quiet_options(result):
         return again(result, *waits)
     return "nvidia-smi" if why == "gpu" else WHO
+
+
+_CITED_S = 10.0  # what a certificate says of gates of so long
+
+
+def certificate_facts(results: Sequence[Result]) -> list[Fact]:
+    """How small a difference a gate tells on the machine, by the certificate that it had; at most one."""
+    return [certificate_fact(it) for it in certificates(results)[:1]]
+
+
+def certificate_fact(certificate: Certificate) -> Fact:
+    """How small a difference a gate tells, by a certificate."""
+    values: Values = {
+        "date": certificate["created"][:10],
+        "gates": certificate["gates"],
+        "alarms": certificate["alarms"],
+    }
+    shares = {it["within_s"]: it["share"] for it in certificate["detectable"] if it["share"] is not None}
+    if not shares:
+        return Fact("certificate", "nothing", "", values)
+    within = _CITED_S if _CITED_S in shares else min(shares)
+    values |= {"least": certified_share(shares[within]), "within": Quantity(within, "1")}
+    return Fact("certificate", "tells", "", values)
+
+
+def certified_share(value: float) -> Quantity:
+    """A share that nothing below is told of, in percent, rounded up to two digits."""
+    step = 10.0 ** (math.floor(math.log10(max(value * 100, 1e-9))) - 1)
+    return Quantity(round(math.ceil(round(value * 100 / step, 6)) * step, 6), "%")
 
 
 def doubt_facts(result: Result, configuration: str = "") -> Iterator[Fact]:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from ortbench.analysis.comparable import alike_but_for_ep, are_alike, changes, mismatches
 from ortbench.analysis.comparison import (
-    BETWEEN_RUNS,
     FAR,
     RatioEstimate,
     Row,
+    between_runs,
     compare_series,
     lacking,
     modes_alone,
@@ -20,6 +20,7 @@ from ortbench.analysis.comparison import (
 from ortbench.analysis.intervals import ABOVE, BELOW, MARGIN, OPEN, PARTS, SAME, at_most, quotient, verdict_of
 from ortbench.analysis.items import best_mode, is_batch
 from ortbench.analysis.load_points import FEWEST_BLOCKS
+from ortbench.analysis.noise import certificates
 from ortbench.analysis.outputs import doubt
 from ortbench.analysis.placement import short
 from ortbench.analysis.series import Key, Series, series_at
@@ -36,7 +37,7 @@ from ortbench.analysis.speedups import (
 from ortbench.core.errors import NotComparable
 from ortbench.core.features import part_of
 from ortbench.core.stats import Value
-from ortbench.facts.common import Fact, Quantity, Values, condition, latency, per_s, share, times
+from ortbench.facts.common import Fact, Quantity, Values, certified_share, condition, latency, per_s, share, times
 from ortbench.facts.run import copy_share, facts_of
 from ortbench.facts.sentences import in_order, phrase
 from ortbench.model.kinds import kind_of
@@ -363,7 +364,11 @@ def between_runs_facts(results: Sequence[Result], found: Sequence[Row]) -> Itera
         return
     rows = [row for row in found if any(it and it.ends and not it.paired and not it.exact for it in row.since_first)]
     if rows and not any(row.spread for row in rows):
-        yield Fact("between-runs", "one-each", "", {"least": Quantity(BETWEEN_RUNS * 100, "%")})
+        values: Values = {"least": certified_share(between_runs(results))}
+        known = certificates(results)
+        if known:
+            values["date"] = max(it["created"] for it in known)[:10]
+        yield Fact("between-runs", "certified" if known else "one-each", "", values)
 
 
 # Items

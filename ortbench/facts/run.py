@@ -349,6 +349,7 @@ _EACH: tuple[Rule, ...] = (
     common.doubt_facts,
     common.placement_facts,
     common.node_facts,
+    lambda result: iter(common.certificate_facts([result])),
 )
 
 

@@ -170,6 +170,8 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("software-gpu", "likely"): Sentence("The GPU is likely a software renderer: the CPU computes with {cores} cores during an inference.", "install the GPU's driver, or use --ep cpu", _DOUBT, "unclear", "choose-ep"),
     ("precision", "lower"): Sentence("{ep} is likely to compute in a lower precision: the outputs differ from {against} by up to {error}. No ratio or gate uses these figures.", "set the option that Next names, or allow the difference with --rtol", _DOUBT, "unclear", "measuring"),
     ("precision", "lower-of"): Sentence("{configuration}: {ep} is likely to compute in a lower precision: the outputs differ from {against} by up to {error}. No ratio or gate uses these figures.", "set the option that Next names, or allow the difference with --rtol", _DOUBT, "unclear", "measuring"),
+    ("certificate", "tells"): Sentence("This machine tells {least} in {within} s, {alarms} of {gates} false alarms (certificate of {date}).", "measure smaller differences for longer", _DETAIL, "", "troubleshooting"),
+    ("certificate", "nothing"): Sentence("This machine tells no difference in a minute (certificate of {date}).", "measure on a quiet machine", _DETAIL, "unclear", "noise"),
     ("threads", "beyond-cores"): Sentence("{threads} threads share {cores:core}.", "set --intra-op-threads to the cores there are", _DOUBT, "unclear", "noise"),
     ("threads", "of-the-host"): Sentence("ONNX Runtime takes {threads} threads, one a core of the machine; this process may use {cores:core}.", "set --intra-op-threads to the cores there are", _DOUBT, "unclear", "noise"),
     # where nodes are
@@ -263,6 +265,7 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("few-blocks", "some"): Sentence("Too few blocks to compare {configurations}: {blocks} of {needed}.", LONGER, _ANSWER, "unclear", "noise"),
     ("few-blocks", "load"): Sentence("Too few blocks of a load point to compare: an interval takes {needed} in both results.", LONGER, _ANSWER, "unclear", "noise"),
     ("between-runs", "one-each"): Sentence("One run each: differences below {least} cannot be told.", "compare several runs of each configuration, or measure in turns: a live gate", _COST, "unclear", "compare"),
+    ("between-runs", "certified"): Sentence("Runs of this machine differ by up to {least} (certificate of {date}): smaller differences cannot be told.", "compare several runs of each configuration, or measure in turns: a live gate", _COST, "unclear", "compare"),
     ("comparability", "forced"): Sentence("not comparable, forced: {base} and {configuration}: {differences:apart}.", "measure both on the same thing", _DOUBT, "unclear", "compare"),
     ("comparability", "changed"): Sentence("what differs ({base} → {configuration}): {changes:apart}.", "nothing, if it is what you compare", _DETAIL, "", "compare"),
     ("comparability", "same"): Sentence("{base} and {configuration}: nothing recorded differs between the two (model files with the same contents, same EP, options, versions, machine): differences are noise, or come from what is not recorded.", "check that you compare what you meant to", _DETAIL, "", "compare"),

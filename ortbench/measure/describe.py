@@ -12,11 +12,11 @@ from ortbench.analysis.items import dim_sizes, items_of
 from ortbench.analysis.outputs import EXPECTED, add_comparison, comparison_record, reasons_without_shape
 from ortbench.analysis.placement import nodes_stay
 from ortbench.core import __version__
-from ortbench.core.eps import is_nvidia
+from ortbench.core.eps import CPU_EP, is_nvidia
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.expressions import by_size
 from ortbench.core.features import part_of
-from ortbench.core.files import ModelFiles, note, write_atomically
+from ortbench.core.files import CERTIFICATE, ModelFiles, note, state_file, write_atomically
 from ortbench.core.safe_text import join_words
 from ortbench.measure.gpus import known_card, leave_out, moves_to_warn_of, sentence, throttled_rounds
 from ortbench.model.modes import BYTES_D2H, BYTES_H2D, CPU, MODES, mode_of
@@ -62,6 +62,12 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
             )
             result.warn("dims-of-several-sizes", f"dimensions of one name have several sizes: {said}")
     result.target = _target(plan, opened)
+    if opened["ep"] == CPU_EP and state_file(CERTIFICATE).exists():
+        from ortbench.model.certificate import read_certificate, stale_reasons  # few machines have one
+
+        kept = read_certificate()
+        if kept is not None and not stale_reasons(kept, result.environment):
+            result.environment["certificate"] = kept["certificate"]
     if plan.measure_copies and not is_nvidia(opened["ep"]):
         reason = f"is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out"
         raise BadInput(f"--measure-copies {reason}", "--measure-copies")

@@ -172,12 +172,45 @@ class Node(TypedDict):
     resources: dict[str, float]
 
 
+class Detectable(TypedDict):
+    """The smallest difference that a gate detects in a time nine times of ten, as a share; null where it detects none of up to 25 %. ``derived``: put together
+    from shorter stretches."""
+
+    within_s: float
+    share: float | None
+    derived: bool
+
+
+class Certificate(TypedDict):
+    """How far figures of a machine can be trusted, by a small model on the CPU EP beside itself: `ortbench doctor --certify`.
+
+    ``busy``: whether other processes used the machine in most runs; ``alarms``: of so many ``gates`` of equal code those that failed by a limit of 5 %, in one measurement each; ``most_alarms``: the upper end
+    of their rate's 95 % interval; ``planted``: by how much code was made slower, and how many of the ``planted_gates`` ``found`` that;
+    ``between_runs``: by how much two of ``runs`` at different times, which were ``span_s`` apart at most, differ with 95 %.
+    """
+
+    created: str
+    busy: bool
+    model_ns: int
+    detectable: list[Detectable]
+    gates: int
+    alarms: int
+    most_alarms: float
+    planted: float
+    planted_gates: int
+    found: int
+    runs: int
+    span_s: float
+    between_runs: float
+
+
 class Machine(TypedDict):
     """The machine and the state that it is in; `git_commit` is that of the current folder, None outside a checkout.
 
     ``governors``: how many cores each frequency governor has; ``record_env``: the patterns of ``--record-env``; ``variables``: the environment variables that they match;
     ``locked_clocks``: to what ``--lock-clocks`` locked the card's, ``base`` or so many MHz; ``node``: where a suite was spread
-    over a cluster, which machine of it this is; ``host_id``: a hash that two results have in common where one machine measured both.
+    over a cluster, which machine of it this is; ``host_id``: a hash that two results have in common where one machine measured both;
+    ``certificate``: what `ortbench doctor --certify` had found out about it.
     """
 
     os: NotRequired[str]
@@ -193,6 +226,7 @@ class Machine(TypedDict):
     record_env: NotRequired[list[str]]
     variables: NotRequired[dict[str, str]]
     node: NotRequired[Node]
+    certificate: NotRequired[Certificate]
 
 
 class Runtime(TypedDict):

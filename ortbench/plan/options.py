@@ -89,6 +89,7 @@ class Option(NamedTuple):
     default: Any = None  # of its field
     check: Check | None = None  # refuses a value by itself
     most: int = 1_000_000_000  # of whole numbers
+    alone: str = ""  # the value that it has where none follows; "" where one must
     lists: Listed | None = (
         None  # how `ortbench run` takes several values, each for a configuration of its own; None without
     )

@@ -4,6 +4,7 @@ from ortbench.core.features import INSPECT, Command, Feature
 
 FEATURE = Feature(
     needs=("devices",),
+    uses=("certificate",),
     commands={
         "doctor": Command(
             group=INSPECT,

@@ -24,7 +24,7 @@ from ortbench.core.eps import (
     problem_of,
 )
 from ortbench.core.safe_text import join_words
-from ortbench.facts.common import busy_fact
+from ortbench.facts.common import busy_fact, certificate_fact
 from ortbench.facts.sentences import phrase
 from ortbench.features.doctor.model import Card, Cpu, Cuda, Facts, Noise, Nvidia
 from ortbench.model.protocol import ListedEp
@@ -113,6 +113,8 @@ _SENTENCES: dict[str, Finding] = {
     "nsys": Finding(GOOD, "Nsight Systems {nsys}"),
     "no-nsys": Finding(KNOW, "Nsight Systems is not installed, without which 'ortbench profile' records nothing (https://developer.nvidia.com/nsight-systems)"),
     "no-nvtx": Finding(KNOW, "the package nvtx is not installed: profilers see no ranges", "pip install nvtx"),
+    "certificate": Finding(GOOD, "{sentence}"),
+    "certificate-stale": Finding(KNOW, "the certificate of {date} is not used any more: {why}", "ortbench doctor --certify"),
     "noise-fails": Finding(BAD, "a small model does not run on the CPU: {problem}"),
     "noise-unknown": Finding(BAD, "in {seconds:g} s there were too few blocks to tell: this machine is very slow or busy"),
     "noise": Finding(GOOD, "two identical measurements of a small model, of {seconds:g} s each, differ by {apart}: a process of {run:g} s per mode cannot tell differences below about {seen}"),
@@ -321,7 +323,12 @@ def profiler(facts: Facts) -> Iterator[Finding]:
 
 
 def noise(facts: Facts) -> Iterator[Finding]:
-    """What a run could not see here."""
+    """What a run could not see here, and what the certificate says of gates."""
+    if (certificate := facts.get("certificate")) is not None:
+        if stale := facts.get("stale"):
+            yield _finding("certificate-stale", date=certificate["created"][:10], why="; ".join(stale))
+        else:
+            yield _finding("certificate", sentence=phrase(certificate_fact(certificate)))
     if (found := facts["noise"]) is not None:
         yield _noise(found)
         if _busy(facts["cpu"]["last_second"]) is None and (busy := _busy(found.get("machine"))) is not None:

@@ -21,6 +21,7 @@ from ortbench.measure.driver import Driver
 from ortbench.measure.environment import (
     core_limit,
     cpu_model,
+    environment,
     governors,
     is_on_the_bus,
     machine_memory,
@@ -31,6 +32,7 @@ from ortbench.measure.gpus import Calls, clocks, held_by, opened_nvml, read_valu
 from ortbench.measure.noise import noise_for
 from ortbench.measure.process import Client
 from ortbench.measure.rounds import Rounds
+from ortbench.model.certificate import read_certificate, stale_reasons
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.protocol import Packages
 from ortbench.model.result import OK, Result
@@ -55,7 +57,7 @@ def facts(python: str | None = None) -> Facts:
     version = f"Python {platform.python_version()}"
     if python is not None:
         version = python if installed is None else f"Python {installed['runtime']['python']} of {python}"
-    return {
+    found: Facts = {
         "system": f"{platform.platform()}, {version}",
         "packages": packages,
         "installed": installed,
@@ -66,6 +68,11 @@ def facts(python: str | None = None) -> Facts:
         "profiler": profiler(),
         "noise": None,
     }
+    kept = read_certificate()
+    if kept is not None and installed is not None:
+        found["certificate"] = kept["certificate"]
+        found["stale"] = stale_reasons(kept, {**environment(), **installed["runtime"]})
+    return found
 
 
 def profiler() -> Profiler:
@@ -161,7 +168,7 @@ def noise(observer: Observer | None = None, seconds: float = SECONDS, python: st
     try:
         with temporary_folder() as folder:
             model = Path(folder) / "noise.onnx"
-            _write_model(model)
+            write_model(model)
             loop = Loop(duration_s=seconds, precision=None, processes=1)
             plan = Plan(str(model), Target(ep="cpu", python=python), modes=(CPU,), loop=loop)
             driver = Driver([Configuration(plan, name=name) for name in ("one", "other")], Rounds, observer)
@@ -189,14 +196,14 @@ def apart(results: list[Result], seconds: float) -> Noise:
     }
 
 
-def _write_model(path: Path) -> None:
-    """A chain of matrix products; each scales what it is given by about 1, so that numbers stay as they are."""
+def write_model(path: Path, layers: int = _LAYERS) -> None:
+    """A chain of so many matrix products; each scales what it is given by about 1, so that numbers stay as they are."""
     import numpy as np
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     weights = (np.random.default_rng(0).standard_normal((_WIDTH, _WIDTH)) / _WIDTH**0.5).astype(np.float32)
-    nodes = [helper.make_node("MatMul", [f"t{n}", "w"], [f"t{n + 1}"]) for n in range(_LAYERS)]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [_WIDTH, _WIDTH]) for name in ("t0", f"t{_LAYERS}")]
+    nodes = [helper.make_node("MatMul", [f"t{n}", "w"], [f"t{n + 1}"]) for n in range(layers)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [_WIDTH, _WIDTH]) for name in ("t0", f"t{layers}")]
     graph = helper.make_graph(nodes, "noise", ends[:1], ends[1:], [numpy_helper.from_array(weights, "w")])
     onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)

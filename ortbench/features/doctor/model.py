@@ -6,7 +6,7 @@ from typing import NotRequired, TypedDict
 
 from ortbench.features.devices.model import Listed
 from ortbench.model.protocol import Memory, Packages
-from ortbench.model.schema import MachineNoise
+from ortbench.model.schema import Certificate, MachineNoise
 
 
 class CudaLibrary(TypedDict):
@@ -113,3 +113,5 @@ class Facts(TypedDict):
     nvidia: Nvidia
     profiler: Profiler
     noise: Noise | None  # None where it was not to be measured, or that was interrupted
+    certificate: NotRequired[Certificate]
+    stale: NotRequired[list[str]]  # what has changed since the certificate was made, so that it is not used

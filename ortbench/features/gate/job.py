@@ -19,7 +19,7 @@ from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.features import candidates, features, is_there, part_of
 from ortbench.core.files import ModelFiles, make_folder, write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.facts.common import Fact
+from ortbench.facts.common import Fact, certificate_facts
 from ortbench.facts.comparison import remark_facts
 from ortbench.facts.sentences import FAILED, UNCLEAR, Check
 from ortbench.features.gate.gates.baseline import LiveGate, check_stored
@@ -185,7 +185,7 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
     """
     if baseline is None:
         return Verdict([result], check_alone(result, limits))
-    differences = remark_facts([baseline, result], NAMES[::-1], force)
+    differences = [*remark_facts([baseline, result], NAMES[::-1], force), *certificate_facts([result, baseline])]
     checks = [*check_stored(result, baseline, limits), *check_alone(result, limits)]
     alike = not mismatches(baseline, result) and are_alike(baseline, result)
     found = None
@@ -206,6 +206,7 @@ def gate_live(
         return None
     results, checks = outcome.results, outcome.checks
     differences, alike = _differences(asked.plans, results) if results[1:] else ([], False)
+    differences = [*differences, *certificate_facts(results)]
     folder = outcome.folders[0] if outcome.folders else None
     if folder is not None and results[1:]:
         folder = folder.parent

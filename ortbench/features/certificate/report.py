@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortbench.core import units
+from ortbench.facts.common import busy_fact, certified_share
+from ortbench.facts.run import findings_of
+from ortbench.features.certificate.gates import USUAL_LIMIT
+from ortbench.model.certificate import KeptCertificate
+from ortbench.model.result import Result
+from ortbench.report.model import (
+    BAD,
+    GOOD,
+    KEY,
+    NOTHING,
+    UNCLEAR,
+    Block,
+    Column,
+    Findings,
+    Heading,
+    Kind,
+    Note,
+    Notes,
+    Report,
+    SavedIn,
+    Table,
+)
+
+_ENOUGH = 0.9  # of gates that are to find what is planted
+_COLUMNS = (Column("gate of", Kind.NUMBER, KEY), Column("smallest difference", Kind.NUMBER))
+
+
+def build_certificate(kept: KeptCertificate, results: Sequence[Result], saved: str) -> Report:
+    """What a certificate says, of the results that were measured for it."""
+    of, machine = kept["certificate"], kept["machine"]
+    cpu = results[0].environment["cpu"]
+    cores = "" if cpu["usable_cores"] is None else f", {units.count(cpu['usable_cores'], 'core')}"
+    heading = Heading([
+        f"{cpu['model']}{cores}, {machine['system']}, ONNX Runtime {machine['ONNX Runtime']}",
+        f"CPU EP, a model of {units.duration(of['model_ns'])} beside itself, {units.count(of['runs'], 'run')} within {units.duration(of['span_s'] * 1e9)}",
+    ])  # fmt: skip
+    busy = [fact for it in results if of["busy"] and (fact := busy_fact(it.noise)) is not None]
+    doubts: list[Sequence[Block]] = [[Findings(findings_of(busy[:1]))]] if busy else []
+    rows = tuple((f"{each['within_s']:g} s", _difference(each["share"], each["derived"])) for each in of["detectable"])
+    return Report(
+        "Certificate of this machine", ([heading], *doubts, [Table(_COLUMNS, rows)], [_notes(kept), SavedIn(saved)])
+    )
+
+
+def _difference(value: float | None, derived: bool) -> str:
+    return NOTHING if value is None else f"{'≈' * derived}{_percent(value)}"
+
+
+def _percent(value: float) -> str:
+    return f"{certified_share(value).value:g}%"
+
+
+def _notes(kept: KeptCertificate) -> Notes:
+    of = kept["certificate"]
+    is_found = of["found"] >= _ENOUGH * of["planted_gates"]
+    return Notes([
+        Note("A difference is told in nine gates of ten; ≈ is put together from stretches of 2 s."),
+        Note(
+            f"False alarms: {of['alarms']} of {units.count(of['gates'], 'gate')} of equal code failed by a limit of {_percent(USUAL_LIMIT)} "
+            f"(at most {_percent(of['most_alarms'])} with 95% confidence).",
+            tone=BAD if of["alarms"] else GOOD,
+        ),
+        Note(
+            f"{_percent(of['planted'])} more work was found by {of['found']} of {units.count(of['planted_gates'], 'gate')} of 10 s at most.",
+            tone=GOOD if is_found else UNCLEAR,
+        ),
+        Note(f"Two runs at different times differ by up to {_percent(of['between_runs'])}."),
+    ])  # fmt: skip
