@@ -164,7 +164,7 @@ def _pipeline(result: Result) -> Iterator[Fact]:
 
 # From which share of a core on threads burn CPU time while they wait, and what waking up takes at most, ns.
 _BURNT, _WAKING_NS = 0.05, 200_000
-_PACED_STARTS = 4  # of a block, at least
+_PACED_STARTS, _MOST = 4, 0.5  # of a block, at least; the share of missed ones from which on a mode does not keep up
 
 
 def pace_facts(result: Result, case: Case | None = None) -> Iterator[Fact]:
@@ -182,12 +182,13 @@ def pace_facts(result: Result, case: Case | None = None) -> Iterator[Fact]:
     stat = next((it for it in ("p99", "p95") if percentile(paced, it) is not None), "max")
     values: Values = {"what": what, "every": ns(every_ns), "ratio": times(found)}
     if (missed := case.stats(MISSED_STARTS)) and missed.mean > 0:
-        yield Fact("missed-starts", "late", case.mode, {**values, "missed": share(missed.mean)})
+        verdict = "most" if missed.mean > _MOST else "some"
+        yield Fact("missed-starts", verdict, case.mode, {**values, "missed": share(missed.mean)})
     values |= {
         "paced": ns(paced.median, paced.ci95), "stat": stat, "tail": ns(getattr(paced, stat)), "back_to_back": ns(paced.median / found.value),
     }  # fmt: skip
     opposite = {FASTER: SLOWER, SLOWER: FASTER}
-    verdict = opposite.get(claim(found), claim(found))  # a ratio of times
+    verdict = str(opposite.get(claim(found), claim(found)))  # a ratio of times
     after, before = by_round(case, PACED), by_round(case, STEP if what == STEP else LATENCY)
     shown = {number: median(after[number]) > median(before[number]) for number in after.keys() & before.keys()}
     if verdict != UNKNOWN and not supports_within(result, case, (found.ci95 or (1.0,))[0], shown):

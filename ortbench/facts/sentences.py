@@ -199,7 +199,8 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("pace", "open"): Sentence("Cannot tell whether {mode} takes longer at one {what} each {every} than back to back: {ratio:ci}.", LONGER, _ANSWER, "unclear", "paced-requests"),
     ("pace", "few-samples"): Sentence("Too few blocks to tell whether {mode} takes longer at one {what} each {every} than back to back: {ratio}.", LONGER, _ANSWER, "unclear", "paced-requests"),
     ("pace", "noise"): Sentence("The machine was too busy to tell whether {mode} takes longer at one {what} each {every} than back to back.", WAIT, _ANSWER, "unclear", "noise"),
-    ("missed-starts", "late"): Sentence("{mode} cannot keep up with one {what} each {every}: {missed} of the starts waited for the one before.", "a longer --every, a faster mode or EP", _ANSWER, "bad", "paced-requests"),
+    ("missed-starts", "some"): Sentence("{missed} of the starts of {mode} came late at one {what} each {every}, as the one before still ran.", "a longer --every, a faster mode or EP; --wait-quiet 60s", _GAIN, "unclear", "paced-requests"),
+    ("missed-starts", "most"): Sentence("{mode} cannot keep up with one {what} each {every}: {missed} of the starts waited for the one before.", "a longer --every, a faster mode or EP", _ANSWER, "bad", "paced-requests"),
     ("paced-cpu", "burns"): Sentence("Threads burn CPU time until the next {what} of {mode}: {cpu} each {every} ({cores} cores), back to back {back_to_back}.", "session.intra_op.allow_spinning=0, or --intra-op-threads 1", _GAIN, "bad", "resources"),
     # the two speedups
     ("modes", "same"): Sentence("No gain from device tensors: all modes are the same within {margin}.", _NODES, _ANSWER, "", "modes"),

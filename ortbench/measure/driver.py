@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 from ortbench.core import features
@@ -488,4 +489,6 @@ def _forecast(configurations: Sequence[Configuration]) -> Forecast:
     forecast = [option for option, (_, it) in features.passes().items() if it.is_forecast]
     passes = sum(len(it.plan.modes) * sum(map(it.plan.has_pass, forecast)) for it in configurations)
     switch = sum(it.steps_after_blocks for it in configurations)
-    return Forecast(configurations[0].plan.loop, len(configurations), modes, passes=passes, switch=switch)
+    plan = configurations[0].plan
+    loop = replace(plan.loop, duration_s=max(plan.loop.duration_s, plan.paced_block_s))
+    return Forecast(loop, len(configurations), modes, passes=passes, switch=switch)

@@ -264,9 +264,7 @@ class Client:
 
 def worker_for(plan: Plan) -> Client:
     python = plan.target.python
-    # What is paced takes its time, whatever the model takes: that of a whole loop, and of some starts more.
-    paced_s = 0.0 if plan.pace.every_ns is None else 1 + plan.pace.every_ns / 1e9 * (plan.work.count + 8)
-    return Client(plan.timeout_s + paced_s, python, early.pop() if python is None and early else None)
+    return Client(plan.timeout_s + plan.paced_block_s, python, early.pop() if python is None and early else None)
 
 
 def open_worker(plan: Plan, started: Client | None = None) -> Client:

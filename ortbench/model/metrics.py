@@ -222,7 +222,7 @@ _CATALOGUE = [
             "Time of an inference, or a step of a loop, where one begins each --every, as in a program that waits for what it is given. Of a prompt, whose "
             "step has a shape of its own, it is not.", "paced p95", "paced p99"),
         _value("paced_ratio", "paced vs back to back", RATIO, "lower", "Paced divided by the time of the same back to back: the ratio of their medians."),
-        _samples("missed_starts", "missed starts", "The share of paced starts that came late as the one before still ran.", unit=SHARE)._replace(
+        _samples("missed_starts", "missed starts", "The share of paced starts that came late as the one before still ran.", unit=SHARE._replace(least=0.001))._replace(
             usually="mean", often_zero=True
         ),
     ),

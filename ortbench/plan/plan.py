@@ -284,6 +284,11 @@ class Plan:
         """Of its sessions: one, or those of a chain's stages."""
         return [stage.target for stage in self.stages] or [self.target]
 
+    @property
+    def paced_block_s(self) -> float:
+        """How long a block of what is paced takes at most, s, whatever the model takes: a whole loop and some starts more."""
+        return 0.0 if self.pace.every_ns is None else 1 + self.pace.every_ns / 1e9 * (self.work.count + 8)
+
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
         return {**self.part.request(self.model, asdict(self.target)), "inputs": asdict(self.inputs)}

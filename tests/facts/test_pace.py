@@ -70,10 +70,11 @@ def test_on_a_busy_machine_it_is_told_where_each_round_shows_it() -> None:
 
 def test_starts_that_wait_for_the_one_before() -> None:
     assert verdicts(paced([5 * MS] * 12), "missed-starts") == []
-    late = fact(paced([40 * MS] * 12, missed=0.25), "missed-starts")
+    assert verdicts(paced([30 * MS] * 12, missed=0.05), "missed-starts") == ["some"]
+    late = fact(paced([40 * MS] * 12, missed=0.75), "missed-starts")
     assert (
         sentence(late)
-        == "cpu-tensors cannot keep up with one inference each 32.0 ms: 25% of the starts waited for the one before."
+        == "cpu-tensors cannot keep up with one inference each 32.0 ms: 75% of the starts waited for the one before."
     )
 
 

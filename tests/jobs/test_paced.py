@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ortbench.core.stats import Value
 from ortbench.model.result import Case
 from tests.conftest import modes
 from tests.expect import there
@@ -56,6 +57,25 @@ def test_paced_times_are_exact(
         assert case.samples["paced_cpu_time"] == [CPU_NS + (4 + calls[case.mode]) * CALL_NS]
         assert case.samples["missed_starts"] == [0]
         assert case.value("paced_ratio") == there(case.median("paced")) / there(case.stats(of)).median
+
+
+def test_what_is_said_of_paced_steps(library: Path, tmp_path: Path) -> None:
+    """In several processes, as by default: a step of 3 ms and its copies, and 5 ms more where there is one each 32 ms."""
+    model, config = loop_model(tmp_path / "m.onnx"), Config(compute_us=3000, idle_us=IDLE_NS / 1000)
+    line = (*FED, "--steps", STEPS, *modes("device-resident"), "--every", "32ms")
+    code, result, out, _ = run_on_device(library, model, config, tmp_path, *line, command="loop")
+    (case,) = result.cases
+    alone = there(case.median("step"))
+    assert (code, case.metrics["paced_ratio"]) == (
+        0,
+        Value((alone + IDLE_NS) / alone, ((alone + IDLE_NS) / alone,) * 2, True),
+    )
+    assert len(case.first_rounds) > 2
+    assert there(case.stats("paced")).n >= 100  # which a p99 takes
+    said = (
+        "device-resident takes 8.06 ms (p99 8.06 ms) at one step each 32.0 ms, 2.64× as long as back to back: 3.06 ms."
+    )
+    assert said in " ".join(out.split())
 
 
 def test_of_a_decoder_the_prompt_is_not_paced(library: Path, tmp_path: Path) -> None:
