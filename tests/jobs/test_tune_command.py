@@ -25,7 +25,7 @@ from ortbench.measure.progress import duration_for
 from ortbench.model.settings import Several
 from ortbench.plan.plan import Observer, Plan
 from ortbench.report.records import markdown
-from tests.conftest import MODELS, ortbench
+from tests.conftest import MODELS, SCREEN, ortbench
 from tests.truth import relu_model
 from tests.versions import environment
 
@@ -238,8 +238,9 @@ def test_what_is_best_at_a_rate_is_found_with_what_it_costs(library: Path, tmp_p
     values = [word for us in (3000, 5000, 1000, 8000, 1005) for word in ("--ep-option", f"compute_us={us}")]
     fixed = ("--intra-op-threads", 1, "--session-config", "session.intra_op.allow_spinning=0", "--workers", 1)
     load = ("--rate", 100, "--arrivals", "uniform", "--slo", "p99=4ms", "--duration", 4)
-    line = ("tune", model, "--ep-library", library, *fixed, *load, *values)
-    ran = ortbench(*line, "--out", tmp_path / "out", COLUMNS="160")
+    (tmp_path / "ep.so").symlink_to(library)
+    line = ("tune", model.name, "--ep-library", "./ep.so", *fixed, *load, *values)
+    ran = ortbench(*line, "--out", "out", "--html", "page.html", cwd=tmp_path, COLUMNS="80", **{SCREEN: "1"})
     assert ran.code == 0, ran.err
     (folder,) = (tmp_path / "out").glob("tune-*")
     stored = saved(folder)
@@ -255,4 +256,7 @@ def test_what_is_best_at_a_rate_is_found_with_what_it_costs(library: Path, tmp_p
     assert 'provider_options = {"compute_us": "1000"}' in stored["best"][0]["python"]
     assert re.search(r"^compute_us=1000 +10\d\d +lowest +9\.50 +cannot tell +10\d\d$", ran.out, re.MULTILINE)
     assert re.search(r"^default +30\d\d +2\.9\d× ", ran.out, re.MULTILINE)
+    assert "compute_us=1000 in Python" in ran.out
+    assert (len(ran.out.splitlines()) <= 24, max(map(len, ran.out.splitlines())) <= 80) == (True, True)
+    assert "RefDevice" in (tmp_path / "page.html").read_text()
     assert re.match(r"ortbench load .* --rate 100 .* --slo p99=4ms .*compute_us=1000", of_cpu["next"])

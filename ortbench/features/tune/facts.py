@@ -15,7 +15,8 @@ from ortbench.facts.comparison import Best, best_at
 from ortbench.facts.sentences import Sentence
 from ortbench.features.load.analysis import load_cases, meets_by_figures, slo_text
 from ortbench.features.load.facts import meets_slo
-from ortbench.features.load.model import OWN, PROCESS, LoadSetup
+from ortbench.features.load.model import OWN, PROCESS, SHARED, LoadSetup
+from ortbench.features.load.plan import POISSON
 from ortbench.model.kinds import RATE
 from ortbench.model.metrics import Figure, figure
 from ortbench.model.modes import CPU_TIME, LATENCY
@@ -73,11 +74,12 @@ def load_answers(results: Sequence[Result], names: Sequence[str], slo: Mapping[s
         fact = Fact("least-cpu", "none-within", key.mode, {"slo": slo_text(slo)})
         return [*found, Best("CPU time", key.mode, None, fact)]
     number = _frugal(results, within)
-    price = None if number is None else _price(results, names, number, slo)
-    if price is None:  # nothing takes less CPU time than the first for certain
-        of_cpu = best_at(results, names, key._replace(figure=CPU_FIGURE), "CPU time")
-    else:
-        of_cpu = Best("CPU time", key.mode, number, price)
+    price = None if number is None else _price(results, names, number, slo, is_first_within=0 in within)
+    if price is not None:
+        of_cpu: Best | None = Best("CPU time", key.mode, number, price)
+    else:  # nothing takes less CPU time than the first for certain
+        some = [results[it] for it in within]
+        of_cpu = best_at(some, [names[it] for it in within], key._replace(figure=CPU_FIGURE), "CPU time")
     found += [] if of_cpu is None else [of_cpu]
     shown = next((it.number for it in reversed(found) if it.number is not None), 0)
     return [*found[:-1], *(it._replace(fact=it.fact._replace(next=_show(results[shown]))) for it in found[-1:])]
@@ -97,21 +99,26 @@ def _frugal(results: Sequence[Result], within: Sequence[int]) -> int | None:
     return min(near, key=lambda it: getattr(load_series(results[it], P99_FIGURE), "value", math.inf), default=None)
 
 
-def _price(results: Sequence[Result], names: Sequence[str], number: int, slo: Mapping[str, int]) -> Fact | None:
+def _price(
+    results: Sequence[Result], names: Sequence[str], number: int, slo: Mapping[str, int], *, is_first_within: bool
+) -> Fact | None:
     """What a configuration saves of the CPU time of the first one, and how its p99 compares with the lowest; None where it does not for
-    certain."""
+    certain, unless the first violates the SLO."""
     cpu, base = (load_series(results[it], CPU_FIGURE) for it in (number, 0))
     of_p99 = {it: one for it, result in enumerate(results) if (one := load_series(result, P99_FIGURE)) is not None}
     if cpu is None or base is None or number not in of_p99 or not number:
         return None
     saves = compare_series(cpu, base)
-    if saves is None or saves.verdict() != ABOVE:
+    is_less = saves is not None and saves.verdict() == ABOVE
+    if is_first_within and not is_less:
         return None
-    lowest = min(of_p99, key=lambda it: of_p99[it].value)
     values: Values = {
         "configuration": names[number], "cpu_time": ns(cpu.value), "saved": share(1 - cpu.value / base.value), "other": names[0],
         "p99": ns(of_p99[number].value), "slo": f" that meets {slo_text(slo)}" if slo else "",
     }  # fmt: skip
+    if not is_less:
+        return Fact("least-cpu", "meets", cpu.key.mode, values)
+    lowest = min(of_p99, key=lambda it: of_p99[it].value)
     if lowest == number:
         return Fact("least-cpu", "lowest", cpu.key.mode, values)
     found = compare_series(of_p99[lowest], of_p99[number])
@@ -125,9 +132,11 @@ def _show(result: Result) -> str:
     setup: LoadSetup = result.part
     (case,) = load_cases(result)
     ((kind, value),) = case.point.items()
-    words = [f"--{kind}", f"{value:g}", "--sessions", setup["sessions"]]
+    words = [f"--{kind}", f"{value:g}"]
+    words += ["--sessions", setup["sessions"]] if setup["sessions"] != SHARED else []
     if kind == RATE.name:
-        words += ["--workers", str(setup["workers"]), "--arrivals", str(setup["arrivals"])]
+        words += ["--workers", str(setup["workers"])] if setup["workers"] > 1 else []
+        words += ["--arrivals", str(setup["arrivals"])] if setup["arrivals"] != POISSON else []
     if setup["slo"]:
         words += ["--slo", ",".join(f"{stat}={limit / 1e6:g}ms" for stat, limit in setup["slo"].items())]
     return command(result, "load", *words, "--duration", f"{_LONGER_S}s")
@@ -156,6 +165,7 @@ def _workers(count: int, sessions: str) -> Iterator[str]:
 SENTENCES = {
     ("least-cpu", "saves"): Sentence("{configuration} takes the least CPU time{slo}: {cpu_time} a request, {saved} less than {other}; p99 {p99}, {ratio:ci} the lowest.", "set what is printed below", _ANSWER, "good", "tune"),
     ("least-cpu", "lowest"): Sentence("{configuration} takes the least CPU time{slo}: {cpu_time} a request, {saved} less than {other}; p99 {p99}, the lowest too.", "set what is printed below", _ANSWER, "good", "tune"),
+    ("least-cpu", "meets"): Sentence("{configuration} takes the least CPU time{slo}: {cpu_time} a request; p99 {p99}.", "set what is printed below", _ANSWER, "good", "tune"),
     ("least-cpu", "none-within"): Sentence("No configuration that is left meets {slo}.", "fewer requests, a faster model or EP", _ANSWER, "bad", "tune"),
     ("load-settings", "python"): Sentence("{configuration} in Python (options: onnxruntime.SessionOptions): {statements:apart}.", "paste it into the program", _ANSWER, "", "tune"),
     ("search", "untried"): Sentence("Time was up (--max-time) before these were tried: {configurations}.", "give more time: --max-time", _COST, "unclear", "tune"),

@@ -11,7 +11,6 @@ from ortbench.core import units
 from ortbench.facts.common import Fact, Values
 from ortbench.facts.comparison import Best
 from ortbench.facts.run import findings_of
-from ortbench.facts.sentences import phrase
 from ortbench.features.load.analysis import load_cases, load_point_of
 from ortbench.features.load.report import COMPARED_CELLS
 from ortbench.features.tune.facts import CPU_FIGURE, LATENCY_FIGURE, P99_FIGURE, load_series, serving_lines
@@ -112,18 +111,18 @@ def load_report(
     title = f"{path} ({input_shapes(results[0])}; {load_point_of(case).text})"
     head = model.Heading([title, f"{heading(results[0])[1]}; {tried}"])
     chosen = dict.fromkeys(it.number for it in answers if it.number is not None)
-    settings = [_setting_note(names[number], serving_lines(results[number])) for number in chosen]
+    settings = [_setting_fact(names[number], serving_lines(results[number])) for number in chosen]
     last: list[model.Block] = [
-        model.Findings(findings_of(facts)),
-        model.Notes([*filter(None, settings), *why_missing(results, names)]),
+        model.Findings(findings_of([*facts, *filter(None, settings)])),
+        model.Notes(why_missing(results, names)),
     ]
     return model.Report("ortbench tune", ([head], *noise_part(results), [table], last, [model.SavedIn(folder)]))
 
 
-def _setting_note(name: str, statements: Sequence[str]) -> model.Note | None:
+def _setting_fact(name: str, statements: Sequence[str]) -> Fact | None:
     """The lines that set a configuration, where it takes some."""
     values: Values = {"configuration": name, "statements": statements}
-    return model.Note(phrase(Fact("load-settings", "python", "", values))) if statements else None
+    return Fact("load-settings", "python", "", values) if statements else None
 
 
 def _value(result: Result, figure: Figure) -> float | None:

@@ -61,7 +61,7 @@ _COPIES = 3  # of a model's files that a session has in memory, before one was m
 
 
 def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, ...], wanted: OutputOptions) -> int:
-    cores = _available_cores()
+    cores = available_cores()
     space = space_of(given, cores)
     check_wanted(wanted)
     first = space.plan(model, FIRST, command)
@@ -77,9 +77,11 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
     search = Search(space.names, space.is_idle, space.joined_settings, INTERACTING, space.has_room, is_loaded)
     ends = began + asked.max_time_s * PLANNED
     now = (LoadTuning if is_loaded else Tuning)(model, space, command, search, began, ends)
+    longest_s = asked.max_time_s
     if isinstance(now, LoadTuning):
         now.is_short = now.ends < began + now.enough_s
         now.ends = min(now.ends, began + now.enough_s)
+        longest_s = min(longest_s, now.enough_s / PLANNED)
     stored = _stored_search(now)
     folder = (
         _resume_search(asked.resume, stored, search)
@@ -91,7 +93,7 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
     told = f"{count(sum(map(len, space.names.values())), 'value')} of settings"
     if not wanted.quiet:
         complain(
-            f"tuning {told} takes {at_most((now.ends - began) / PLANNED)} at most (--max-time); --resume {folder} goes on if it is interrupted"
+            f"tuning {told} takes {at_most(longest_s)} at most (--max-time); --resume {folder} goes on if it is interrupted"
         )
     try:
         done = _search_best(now, stored, folder, wanted.quiet)
@@ -109,7 +111,7 @@ def tune(model: str, given: RawOptions, asked: TuneOptions, command: tuple[str, 
     return (_publish_under_load if is_loaded else _publish)(now, done, stored, folder, wanted)
 
 
-def _available_cores() -> int:
+def available_cores() -> int:
     """How many cores this process may use, whole ones of a container's limit."""
     limit = core_limit()
     usable = usable_cores() or 1
