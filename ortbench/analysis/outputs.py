@@ -161,6 +161,11 @@ def worst(distances: Sequence[OutputDistance]) -> dict[str, float]:
     return found
 
 
+def is_synthetic(result: Result) -> bool:
+    """Whether inputs were made up, of which there is one set, which does not tell how often the largest score agrees."""
+    return any(tensor.get("range") is not None for tensor in result.model["inputs"])
+
+
 def _measure(distance: OutputDistance, key: str) -> float | None:
     if key == "sqnr" and distance["sqnr"] is None and distance["max_error"] is not None:
         return math.inf if distance["max_error"] == 0 else -math.inf

@@ -365,3 +365,30 @@ def _is_of_this_process(path: str | Path) -> bool:
             return False
         path = os.path.join(folder, os.readlink(path))
     return False
+
+
+# Inputs of a model, and the outputs that they should lead to
+
+
+def input_sets(path: Path) -> list[Path]:
+    """The sets of inputs at a path: a file, a folder with ``input_0.pb`` or ``.npy``, or the .npz files and such folders in one; none where
+    it has neither."""
+    if not path.is_dir() or _is_test_set(path):
+        return [path]
+    return sorted(it for it in path.iterdir() if (it.is_dir() and _is_test_set(it)) or _is_inputs(it))
+
+
+def _is_test_set(folder: Path) -> bool:
+    return any((folder / f"input_0.{suffix}").is_file() for suffix in ("pb", "npy"))
+
+
+def _is_inputs(file: Path) -> bool:
+    return file.suffix == ".npz" and not file.name.endswith(".expected.npz")
+
+
+def expected_outputs(path: Path) -> Path | None:
+    """Where the outputs of a set of inputs stand, if anywhere: in the same folder, or in a file of the same name."""
+    if path.is_dir():
+        return path if any((path / f"output_0.{suffix}").is_file() for suffix in ("pb", "npy")) else None
+    other = path.with_name(f"{path.name.removesuffix('.npz').removesuffix('.inputs')}.expected.npz")
+    return other if other.is_file() and other != path else None

@@ -74,10 +74,12 @@ class Stopped(TypedDict):
 
 
 class OutputDistance(TypedDict):
-    """How far an output is from the one that it is compared with: largest and mean absolute error, signal to quantization noise
-    ratio in dB, cosine similarity, and the share of rows of scores with the same largest one; None where there is none."""
+    """How far an output is from the one that it is compared with, over so many ``inputs`` (absent from older files): largest and mean
+    absolute error, signal to quantization noise ratio in dB, cosine similarity, and the share of rows of scores with the same largest
+    one, which synthetic inputs do not tell; None where there is none."""
 
     name: str
+    inputs: NotRequired[int]
     max_error: float | None
     mean_error: float | None
     sqnr: float | None

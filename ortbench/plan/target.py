@@ -220,7 +220,7 @@ class Inputs:
     path: str | None = _input(
         "input",
         "PATH",
-        "Read inputs: an .npz, or a folder of input_0.pb, ...",
+        "Read inputs: an .npz, a folder of input_0.pb, ..., or one of several such sets.",
         kind=types.ARRAYS,
         check=exists,
         commands=(*SINGLE, "inputs"),

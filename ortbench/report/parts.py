@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ortbench.analysis.derive import cpu_time_ns
 from ortbench.analysis.noise import is_busy, join_noise
-from ortbench.analysis.outputs import EXPECTED, MEASURES, moved_outputs, worst
+from ortbench.analysis.outputs import EXPECTED, MEASURES, is_synthetic, moved_outputs, worst
 from ortbench.analysis.placement import moved_inside
 from ortbench.core import units
 from ortbench.core.features import part_of, passes
@@ -65,8 +65,9 @@ def noise_part(results: Sequence[Result], of_gate: bool = False) -> list[Sequenc
 
 _MOST = 5  # outputs of a comparison that have a row
 _LEAST_COSINE = 0.99  # of outputs that are about the same
-_OUTPUT_COLUMNS = tuple(
-    Column(metric(f"outputs.{key}").title, Kind.NUMBER, 2 if key in ("cosine", "top1") else 1) for key in MEASURES
+_OUTPUT_COLUMNS = (
+    *(Column(metric(f"outputs.{key}").title, Kind.NUMBER, 2 if key in ("cosine", "top1") else 1) for key in MEASURES),
+    Column("input sets", Kind.NUMBER, 2),
 )
 
 
@@ -109,7 +110,7 @@ def _part(
     rest = f"and {more} more that moved less" if more else ""
     table = Table(columns, cells, title="How far outputs moved", rest=rest, media=media)
     said: list[Block] = []
-    if any(_is_synthetic(it) for _, it, _ in found):
+    if any(is_synthetic(it) for _, it, _ in found):
         said.append(Paragraph(_SYNTHETIC, media=media))
     if far := [text for name, _, it in found if (text := _far_outputs(name, it))]:
         said.append(Notes([Note(it, "!", UNCLEAR) for it in far], media=media))
@@ -127,17 +128,13 @@ def _far_outputs(name: str, outputs: OutputsCompared) -> str:
     return f"{f'{name}: ' if name else ''}outputs with {figures} pass only by the tolerance (--rtol, --atol)"
 
 
-_SYNTHETIC = "Inputs are synthetic; --input PATH shows how far outputs move with real ones."
-
-
-def _is_synthetic(result: Result) -> bool:
-    return any(tensor.get("range") is not None for tensor in result.model["inputs"])
+_SYNTHETIC = "Inputs are synthetic; --input PATH, such as a folder of samples, shows how far outputs move with real ones, and top-1."
 
 
 def _cells(one: OutputDistance) -> list[str]:
     values = (one["max_error"], one["mean_error"], one["sqnr"], one["cosine"], one["top1"])
     formats = (metric(f"outputs.{key}").unit.text for key in MEASURES)
-    return [maybe(value, show) for value, show in zip(values, formats, strict=True)]
+    return [*(maybe(value, show) for value, show in zip(values, formats, strict=True)), maybe(one.get("inputs"), str)]
 
 
 # Resource usage

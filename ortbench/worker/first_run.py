@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -48,12 +48,14 @@ class Data:
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)  # of the random values, by input
     first_inference_ns: int = 0  # how long the first run took (with what EPs do once: kernel search, compilation)
     expected: protocol.OutputComparison | None = None  # what was given beside expected outputs, where there are some
+    of_first_set: bool = True  # the set of inputs that is measured is among these
     # the outputs that are to be bound without a shape, and why; see `find_unshaped`
     unshaped: dict[str, str] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
-        return FIRST if self.expected is None or self.expected["differs"] is not None else EXPECTED
+        is_first = self.expected is None or self.expected["differs"] is not None or not self.of_first_set
+        return FIRST if is_first else EXPECTED
 
 
 def make_inputs(
@@ -85,12 +87,30 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
         arrays, ranges, reference, guessed = sized or (arrays, ranges, reference, guessed)
     unshaped = find_unshaped(path, model, arrays, ranges, reference)
     data = Data(arrays, reference, guessed, ranges, took_ns, unshaped=unshaped)
-    if expected is None:
+    beside = [] if expected is None else _pair_outputs(model, reference, expected)
+    for number, outputs in enumerate(outputs_of_other_sets(model, request), 1):
+        if (others := input_arrays.load_expected(request, model.outputs, number)) is not None:
+            beside += _pair_outputs(model, outputs, others)
+    if not beside:
         return data
-    wanted = [expected[spec.name] for spec in model.outputs]
-    comparison = compare_with_expected(zip(model.output_names, reference, wanted, strict=True), request, [model], path)
+    comparison = compare_with_expected(beside, request, [model], path)
     # Modes are compared with what the EP gives, where that is not what was expected.
-    return replace(data, reference=wanted if comparison["differs"] is None else reference, expected=comparison)
+    if expected is not None and comparison["differs"] is None:
+        reference = [expected[spec.name] for spec in model.outputs]
+    return replace(data, reference=reference, expected=comparison, of_first_set=expected is not None)
+
+
+def _pair_outputs(
+    model: Model, outputs: Sequence[Value], expected: Mapping[str, Value]
+) -> list[tuple[str, Value, Value]]:
+    return [(spec.name, value, expected[spec.name]) for spec, value in zip(model.outputs, outputs, strict=True)]
+
+
+def outputs_of_other_sets(model: Model, request: Inputs) -> Iterator[list[Value]]:
+    """What plain runs give for each set of inputs behind the first. Raises as `make_data`."""
+    for path in input_arrays.sets_of(request)[1:]:
+        arrays = input_arrays.load_arrays(path, model.inputs, "input")
+        yield run_timed(model, arrays, request, "", {}, f"{path.name}: ")[0]
 
 
 def sizes_of_outputs(
@@ -124,7 +144,7 @@ def compare_with_expected(
 ) -> protocol.OutputComparison:
     """Outputs of models beside expected ones, as `compare_outputs` has them; `path`: of the model's file, where there is one. Raises
     `BenchmarkFailed`: they differ, and by more than a lower precision of an EP explains, or strictly."""
-    comparison = compare_outputs(outputs, request.rtol, request.atol)
+    comparison = compare_outputs(outputs, request.rtol, request.atol, request.path is not None)
     eps = list(dict.fromkeys(model.provider.name for model in models))
     if comparison["differs"] is not None and (
         request.strict_outputs or lowering_ep(eps, comparison["relative"]) is None

@@ -16,6 +16,7 @@ import numpy as np
 
 from ortbench.core.errors import BadInput, one_line
 from ortbench.core.expressions import STEP, names_in, value_of
+from ortbench.core.files import expected_outputs, input_sets
 from ortbench.plan.target import Inputs
 from ortbench.worker.tensors import NO_ONNX, TO_FREE, Array, TensorSpec, Value
 
@@ -146,7 +147,7 @@ def make_arrays(
         for option, given in synthetic_options.items():
             if given:
                 raise BadInput(f"{option} cannot be combined with --input: the files say it all")
-        return load_arrays(Path(request.path), inputs, "input"), [], {}
+        return load_arrays(sets_of(request)[0], inputs, "input"), [], {}
     shapes, guessed = resolve_shapes(inputs, request.shapes, request.dims)
     ranges = {
         spec.name: request.ranges.get(spec.name) or default_range(spec, index_sizes.get(spec.name))
@@ -240,13 +241,24 @@ def _largest_float(dtype: np.dtype[Any]) -> float:
     return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 
-def load_expected(request: Inputs, outputs: Sequence[TensorSpec]) -> dict[str, Value] | None:
-    """The outputs to hold the modes against: of ``--expect``, or those beside the inputs of an ONNX test set."""
+def sets_of(request: Inputs) -> list[Path]:
+    """The sets of inputs that were given, of which the first is measured; none where they are synthetic."""
+    if request.path is None:
+        return []
+    path = Path(request.path)
+    return input_sets(path) or [path]
+
+
+def load_expected(request: Inputs, outputs: Sequence[TensorSpec], number: int = 0) -> dict[str, Value] | None:
+    """The outputs to hold a set of inputs against: of ``--expect``, or those beside the inputs of an ONNX test set, or of one of several
+    sets."""
+    sets = sets_of(request)
     if request.expect is not None:
+        if sets[1:]:
+            raise BadInput(f"--expect: --input {request.path} has {len(sets)} sets, whose outputs are beside each")
         return load_arrays(Path(request.expect), outputs, "output")
-    if request.path is not None and (Path(request.path) / "output_0.pb").is_file():
-        return load_arrays(Path(request.path), outputs, "output")
-    return None
+    path = expected_outputs(sets[number]) if sets and (sets[1:] or sets[0].is_dir()) else None
+    return None if path is None else load_arrays(path, outputs, "output")
 
 
 Header = tuple[tuple[int, ...], np.dtype[Any]]  # shape and dtype of an array

@@ -10,7 +10,7 @@ What is open in a worker is a model with its data, which modes are made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -453,6 +453,11 @@ class Opened:
     def references(self) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
         """The outputs and what a plain run gave for them, of stages those of all; no values where it did not run."""
         return self.model.outputs, self.data.reference
+
+    def outputs_of_all(self) -> Iterator[Sequence[Value]]:
+        """The same of each set of inputs, of which the first is measured."""
+        yield self.references()[1]
+        yield from first_run.outputs_of_other_sets(self.model, self.request)
 
     def session(self, stage: int | None) -> tuple[str, Target, Model, dict[str, Value]]:
         """Model, settings, session and inputs of a stage; those of the whole where there are none."""

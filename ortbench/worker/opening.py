@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 import mmap
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from itertools import zip_longest
@@ -174,20 +174,36 @@ def save_inputs(state: State, folder: str) -> protocol.Saved:
 
 
 def save_outputs(state: State, folder: str) -> protocol.Saved:
-    """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
+    """Write the reference outputs for another worker to compare, of several sets of inputs those behind the first in folders of their
+    own; false where they cannot be written as protobuf."""
     specs, reference = state.opened.references()
-    return {"saved": bool(reference) and input_arrays.save_arrays(Path(folder), specs, reference, "output")}
+    if not reference:
+        return {"saved": False}
+    is_saved = True
+    for number, outputs in enumerate(state.opened.outputs_of_all()):
+        is_saved &= input_arrays.save_arrays(_folder_of_set(folder, number), specs, outputs, "output")
+    return {"saved": is_saved}
+
+
+def _folder_of_set(folder: str, number: int) -> Path:
+    path = Path(folder, *[str(number)] * bool(number))
+    path.mkdir(exist_ok=True)
+    return path
 
 
 def compare_saved_outputs(state: State, folder: str) -> protocol.OutputComparison:
     """What differs between the reference outputs here and those that another worker saved, and by how much."""
-    (specs, references), request = state.opened.references(), state.opened.request
+    (specs, _), request = state.opened.references(), state.opened.request
+
+    def pairs() -> Iterator[tuple[str, Value, Value]]:
+        for number, references in enumerate(state.opened.outputs_of_all()):
+            others = input_arrays.load_saved_arrays(_folder_of_set(folder, number), specs, "output")
+            yield from zip([spec.name for spec in specs], references, others, strict=False)
+
     try:
-        others = input_arrays.load_saved_arrays(Path(folder), specs, "output")
+        comparison = compare_outputs(pairs(), request.rtol, request.atol, request.path is not None)
     except BadInput as error:
         return {"differs": str(error), "relative": None, "accepts": None, "distances": []}
-    pairs = zip([spec.name for spec in specs], references, others, strict=False)
-    comparison = compare_outputs(pairs, request.rtol, request.atol)
     if comparison["differs"] is not None:
         comparison["differs"] += tensors.random_nodes_note(state.opened.path)
     return comparison

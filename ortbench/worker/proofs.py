@@ -6,7 +6,6 @@ mode `host-accessible` really copies nothing: the evidence, and a verdict that p
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -18,7 +17,7 @@ from ortbench.analysis.outputs import accepting, how_far
 from ortbench.core.errors import NotWritten, WrongOutputs
 from ortbench.core.units import duration
 from ortbench.model.modes import CPU, LATENCY, MODES
-from ortbench.worker.tensors import Array, Value
+from ortbench.worker.tensors import CHUNK, Array, Value
 from ortbench.worker.timing import TimedCall, time_call
 
 if TYPE_CHECKING:
@@ -34,10 +33,6 @@ _SMALL_INTEGERS = ("int4", "uint4")
 EXPECTED = "the expected outputs"
 PLAIN = "session.run with CPU tensors"
 FIRST = f"the first {PLAIN}"  # what outputs are compared with where none were given
-
-_CHUNK = 1 << 22  # elements compared at a time, so that a large output needs no large temporary
-_SCORES = re.compile(r"logit|prob|score|softmax|class", re.IGNORECASE)
-_ROWS = 1 << 12  # rows of scores that are looked at, to see whether they are probabilities
 
 
 def difference(
@@ -114,8 +109,8 @@ def _find_distant(got: Array, reference: Array, rtol: float, atol: float) -> tup
     a, b = got.reshape(-1), reference.reshape(-1)
     count, first = 0, -1
     wide = np.float64 if got.dtype == np.float64 else np.float32
-    for start in range(0, a.size, _CHUNK):
-        got_chunk, reference_chunk = a[start : start + _CHUNK], b[start : start + _CHUNK]
+    for start in range(0, a.size, CHUNK):
+        got_chunk, reference_chunk = a[start : start + CHUNK], b[start : start + CHUNK]
         if np.array_equal(got_chunk.view(np.uint8), reference_chunk.view(np.uint8)):
             continue  # as with most, and found many times sooner
         x, y = got_chunk.astype(wide), reference_chunk.astype(wide)
@@ -156,14 +151,17 @@ def distance(got: Value, reference: Value, rtol: float | None = None, atol: floa
 
 
 def compare_outputs(
-    outputs: Iterable[tuple[str, Value, Value]], rtol: float | None, atol: float | None
+    outputs: Iterable[tuple[str, Value, Value]], rtol: float | None, atol: float | None, are_real: bool = True
 ) -> protocol.OutputComparison:
     """What differs most, of outputs by name, between what there is and what it is compared with, beyond the tolerances in words, and by
-    how much all of them do."""
+    how much all of them do: each name comes as often as there are inputs, which are real or synthetic."""
+    from ortbench.worker.output_errors import OutputErrors  # most runs compare none
+
     most = -1.0
     comparison: protocol.OutputComparison = {"differs": None, "relative": 0.0, "accepts": None, "distances": []}
+    errors: dict[str, OutputErrors] = {}
     for name, got, reference in outputs:
-        comparison["distances"].append(error_metrics(name, got, reference))
+        errors.setdefault(name, OutputErrors(name)).add(got, reference)
         wrong = difference(name, got, reference, rtol, atol)
         if wrong is None:
             continue
@@ -175,6 +173,7 @@ def compare_outputs(
             comparison["accepts"] = None if gap is None else accepting(*gap)
         relative = comparison["relative"]
         comparison["relative"] = None if gap is None or relative is None else max(relative, gap.relative)
+    comparison["distances"] = [it.distance(are_real) for it in errors.values()]
     return comparison
 
 
@@ -184,68 +183,6 @@ def _differ_by(name: str, got: Value, reference: Value, rtol: float | None, atol
     assert isinstance(reference, np.ndarray)
     count, _ = _find_wrong(got, reference, rtol, atol) or (0, ())
     return f"{count} of {got.size} values of output {name} differ by up to {how_far(*gap)}"
-
-
-def error_metrics(name: str, got: Value, reference: Value) -> schema.OutputDistance:
-    """How far an output is from its reference; all None where nobody can tell: no numbers, another shape, or not finite in the
-    same places.
-
-    The SQNR is 10 log10(sum(r^2) / sum((g - r)^2)), as ONNX Runtime's quantization tools have it
-    (``compute_signal_to_quantization_noice_ratio`` in onnxruntime/quantization/qdq_loss_debug.py); None where there is no error.
-    Top-1 agreement is the share of rows whose largest value is at the same place, of outputs that look like scores: those called
-    so, those of two dimensions, and rows of probabilities. Of several largest values any will do.
-    """
-    metrics: schema.OutputDistance = {
-        "name": name, "max_error": None, "mean_error": None, "sqnr": None, "cosine": None, "top1": None,
-    }  # fmt: skip
-    if not isinstance(got, np.ndarray) or not isinstance(reference, np.ndarray):
-        return metrics
-    if got.shape != reference.shape or got.dtype.kind in "Ob" or reference.dtype.kind in "Ob" or not got.size:
-        return metrics
-    most = total = noise = signal = power = product = 0.0
-    a, b = got.reshape(-1), reference.reshape(-1)
-    for start in range(0, a.size, _CHUNK):
-        x, y = (it[start : start + _CHUNK].astype(np.float64) for it in (a, b))
-        finite = np.isfinite(x) & np.isfinite(y)
-        if not finite.all():
-            if not np.array_equal(x[~finite], y[~finite], equal_nan=True):
-                return metrics
-            x, y = x[finite], y[finite]
-        with np.errstate(over="ignore"):
-            off = np.abs(x - y)
-            most, total = max(most, float(off.max(initial=0.0))), total + float(off.sum())
-            noise, signal, power = noise + float(off @ off), signal + float(y @ y), power + float(x @ x)
-            product += float(x @ y)
-    metrics["max_error"], metrics["mean_error"] = _finite(most), _finite(total / a.size)
-    if noise > 0 and signal > 0 and math.isfinite(noise + signal):
-        metrics["sqnr"] = 10 * (math.log10(signal) - math.log10(noise))
-    if most == 0:
-        metrics["cosine"] = 1.0
-    elif power > 0 and signal > 0 and math.isfinite(power + signal):
-        metrics["cosine"] = max(-1.0, min(1.0, product / math.sqrt(power) / math.sqrt(signal)))
-    if _are_scores(name, reference):
-        metrics["top1"] = _top1(got, reference)
-    return metrics
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _are_scores(name: str, array: Array) -> bool:
-    if array.ndim < 1 or array.shape[-1] < 2 or array.dtype.kind in "iu":
-        return False
-    if array.ndim == 2 or _SCORES.search(name):
-        return True
-    rows = array.reshape(-1, array.shape[-1])[:_ROWS].astype(np.float64)
-    return bool((rows >= 0).all() and np.allclose(rows.sum(axis=1), 1, atol=1e-2))
-
-
-def _top1(got: Array, reference: Array) -> float:
-    """The share of rows in which the place of the largest value has the largest value of the reference too."""
-    x, y = (it.reshape(-1, it.shape[-1]) for it in (got, reference))
-    best = np.take_along_axis(y, x.argmax(axis=1)[:, None], axis=1)[:, 0]
-    return float(np.mean(best == y.max(axis=1)))
 
 
 def poison(reference: Array) -> Array:

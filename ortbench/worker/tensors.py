@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ortbench.model.schema import Tensor
 
 
+CHUNK = 1 << 22  # elements compared at a time, so that a large output needs no large temporary
 Array = NDArray[Any]
 Value = Any  # an `Array`; a list of them, which is a sequence; None, which is an optional that holds nothing
 Form = list[Any] | None  # of a value its shape, of a sequence the shapes of its tensors

@@ -181,11 +181,11 @@ def test_they_are_said_once_with_what_mends_it() -> None:
 @pytest.mark.parametrize(
     ("limit", "least", "verdict", "text"),
     [
-        ("sqnr", 40.0, PASSED, "40.0 dB, must be at least 40.0 dB"),
-        ("sqnr", 41.0, FAILED, "40.0 dB, must be at least 41.0 dB"),
-        ("max_error", 0.1, PASSED, "0.100, must be at most 0.100"),
-        ("mean_error", 0.001, FAILED, "0.0100, must be at most 0.00100"),
-        ("cosine", 0.99, PASSED, "0.99900, must be at least 0.99000"),
+        ("sqnr", 40.0, PASSED, "40.0 dB over 1 input, must be at least 40.0 dB"),
+        ("sqnr", 41.0, FAILED, "40.0 dB over 1 input, must be at least 41.0 dB"),
+        ("max_error", 0.1, PASSED, "0.100 over 1 input, must be at most 0.100"),
+        ("mean_error", 0.001, FAILED, "0.0100 over 1 input, must be at most 0.00100"),
+        ("cosine", 0.99, PASSED, "0.99900 over 1 input, must be at least 0.99000"),
         ("top1", 0.9, UNCLEAR, "the outputs are not those of cpu: 3 of 4 values differ; limit 90.0%"),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_gate_says_how_far_the_outputs_of_another_model_moved(tmp_path: Path) 
     assert moved["sqnr"] == pytest.approx(sqnr, abs=0.05)
     assert moved["max_error"] == pytest.approx(np.abs(y - r).max(), rel=0.01)
     assert moved["top1"] == (y.argmax(axis=1) == r.argmax(axis=1)).mean()
-    assert f"✗ outputs.sqnr: {moved['sqnr']:.1f} dB, must be at least {sqnr + 1:.1f} dB" in ran.out
+    assert f"✗ outputs.sqnr: {moved['sqnr']:.1f} dB over 1 input, must be at least {sqnr + 1:.1f} dB" in ran.out
     assert "✓ outputs.top1: " in ran.out
     said = "! candidate: warning: the outputs are not those of baseline: 1.. of 160 values of output logits differ by up to "
     said += "{} % of the output's largest value; {} "
@@ -72,6 +72,68 @@ def test_a_gate_says_how_far_the_outputs_of_another_model_moved(tmp_path: Path) 
     ran = gate(float32, float32, "--limit", "outputs.sqnr=90", out=tmp_path / "same")
     assert ran.code == 0, ran.err
     assert "outputs.sqnr: no output moved, must be at least 90.0 dB" in ran.out
+
+
+SAMPLES = 12
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> Path:
+    """A folder of inputs, each of which has other values, and files that are none."""
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for number in range(SAMPLES):
+        x = np.random.default_rng(number).standard_normal((ROWS, INPUTS)).astype(np.float32)
+        np.savez(folder / f"{number:02}.npz", x=x)
+    (folder / "labels.txt").write_text("cat")
+    return folder
+
+
+def compare_by_hand(folder: Path, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """SQNR and top-1 agreement of all samples, by their definitions."""
+    x = np.concatenate([np.load(it)["x"] for it in sorted(folder.glob("*.npz"))]).astype(np.float64)
+    y, r = x @ one.astype(np.float64), x @ other.astype(np.float64)
+    return 10 * np.log10((r**2).sum() / ((y - r) ** 2).sum()), float((y.argmax(1) == r.argmax(1)).mean())
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_folder_of_samples_is_what_the_figures_of_outputs_rest_on(samples: Path, tmp_path: Path) -> None:
+    noisy = WEIGHTS + np.float32(0.3) * np.random.default_rng(8).standard_normal(WEIGHTS.shape).astype(np.float32)
+    base, other = classifier(tmp_path / "base.onnx", w=WEIGHTS), classifier(tmp_path / "other.onnx", w=noisy)
+    sqnr, top1 = compare_by_hand(samples, noisy, WEIGHTS)
+    verdict = tmp_path / "gate.json"
+    given = ("--input", samples, "--json", verdict, "--limit", "outputs.sqnr=1", "--limit", "outputs.top1=99%")
+    ran = gate(other, base, *given, out=tmp_path / "out")
+    assert ran.code == 3, ran.err
+    (moved,) = json.loads(verdict.read_text())["candidate"]["outputs"][0]["distances"]
+    assert (moved["inputs"], moved["top1"]) == (SAMPLES, top1)
+    assert 0.5 < top1 < 0.99
+    assert moved["sqnr"] == pytest.approx(sqnr, abs=0.01)
+    assert f"✗ outputs.top1: {100 * top1:.1f}% over 12 inputs, must be at least 99.0%" in ran.out
+    ran = gate(other, base, "--limit", "outputs.sqnr=1", "--limit", "outputs.top1=10%", out=tmp_path / "synthetic")
+    assert ran.code == 4
+    assert "outputs.top1: synthetic inputs do not tell it; limit 10.0%" in ran.out
+    assert " over 1 input, must be at least 1.0 dB" in ran.out
+    assert "100%" not in "".join(line for line in ran.out.splitlines() if "logits" in line)
+
+
+def test_the_sets_of_a_folder_are_compared_with_the_outputs_beside_them(samples: Path, tmp_path: Path) -> None:
+    line = ("run", classifier(tmp_path / "m.onnx", w=WEIGHTS), "--ep", "cpu", "--mode", "cpu-tensors", *ONCE)
+    for number in (1, 5, 7):
+        y = np.load(samples / f"{number:02}.npz")["x"] @ WEIGHTS
+        np.savez(samples / f"{number:02}.expected.npz", logits=y)
+    ran = ortbench(*line, "--input", samples, "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    (path,) = (tmp_path / "out").glob("*/result.json")
+    (found,) = json.loads(path.read_text())["outputs"]
+    assert (found["against"], [it["inputs"] for it in found["distances"]]) == ("--expect", [3])
+    np.savez(samples / "07.expected.npz", logits=y + np.float32(9))
+    ran = ortbench(*line, "--input", samples, "--out", tmp_path)
+    assert (ran.code, "the outputs are not the expected ones: " in ran.error_line) == (1, True)
+    np.savez(samples / "03.npz", x=np.zeros((ROWS, 3), np.float32))
+    for more, said in (((), "03.npz"), (("--expect", samples / "07.expected.npz"), "has 12 sets")):
+        ran = ortbench(*line, "--input", samples, *more, "--out", tmp_path)
+        assert (ran.code, said in ran.error_line) == (2, True)
 
 
 def test_limits_that_say_nothing(tmp_path: Path) -> None:

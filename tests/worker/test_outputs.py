@@ -12,8 +12,9 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.worker import proofs
-from ortbench.worker.proofs import compare_outputs, difference, error_metrics, poison
+from ortbench.worker import output_errors, proofs
+from ortbench.worker.output_errors import OutputErrors
+from ortbench.worker.proofs import compare_outputs, difference, poison
 from ortbench.worker.tensors import Array, random_nodes, random_nodes_note
 from tests.conftest import ortbench
 
@@ -129,7 +130,7 @@ def test_floats_have_as_many_digits_as_tell_them_apart() -> None:
 
 @pytest.mark.parametrize("at", [0, 3, 4, 7, 8, 9])
 def test_differences_on_both_sides_of_a_chunk(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proofs, "_CHUNK", 4)
+    monkeypatch.setattr(proofs, "CHUNK", 4)
     reference = np.arange(10, dtype=np.float32).reshape(5, 2)
     got = reference.copy()
     got.reshape(-1)[at:] += 100
@@ -180,8 +181,10 @@ NOTHING = {"max_error": None, "mean_error": None, "sqnr": None, "cosine": None, 
 
 
 def figures(got: Any, reference: Any, name: str = "y") -> dict[str, Any]:
-    found: dict[str, Any] = {**error_metrics(name, got, reference)}
-    assert found.pop("name") == name
+    errors = OutputErrors(name)
+    errors.add(got, reference)
+    found: dict[str, Any] = {**errors.distance()}
+    assert (found.pop("name"), found.pop("inputs")) == (name, 1)
     return found
 
 
@@ -193,7 +196,7 @@ def vector(*values: float, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("chunk", [7, 1 << 22])
 def test_the_formulas(dtype: Any, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole arrays in float64 give what chunks of them give."""
-    monkeypatch.setattr(proofs, "_CHUNK", chunk)
+    monkeypatch.setattr(output_errors, "CHUNK", chunk)
     random = np.random.default_rng(1)
     r = random.standard_normal((5, 4, 3)).astype(dtype)
     g = (r.astype(np.float64) * (1 + 0.1 * random.standard_normal(r.shape))).astype(dtype)
@@ -250,6 +253,18 @@ def test_top1_agreement_of_scores(got: Any, reference: Any, name: str, share: fl
     assert figures(np.array(got, np.float32), np.array(reference, np.float32), name)["top1"] == share
 
 
+def test_figures_are_of_all_inputs_and_say_of_how_many() -> None:
+    """No error in one input, two of 2 in the other, whose largest value is elsewhere."""
+    base, other = np.array([[1, 2, 3]], np.float32), np.array([[3, 2, 1]], np.float32)
+    pairs = [("y", base, base), ("n", None, None), ("y", other, base), ("n", None, None)]
+    for are_real, share in ((True, 0.5), (False, None)):
+        y, n = compare_outputs(pairs, None, None, are_real)["distances"]
+        assert (y["name"], y.get("inputs"), y["max_error"], y["top1"]) == ("y", 2, 2.0, share)
+        assert y["mean_error"] == pytest.approx(4 / 6)
+        assert y["sqnr"] == pytest.approx(10 * math.log10(28 / 8))
+        assert (n["name"], n.get("inputs"), n["max_error"]) == ("n", 2, None)
+
+
 def test_all_outputs_count() -> None:
     near, far = vector(1, 2.02), vector(1, 4)
     base = vector(1, 2)
@@ -267,7 +282,7 @@ def test_all_outputs_count() -> None:
     whole = [("b", near, base), ("n", vector(1, dtype=np.int64), vector(2, dtype=np.int64))]
     assert compare_outputs(whole, None, None)["relative"] is None  # of integers nobody can tell
     assert compare_outputs([("b", near, base)], 0.02, None) == {
-        "differs": None, "relative": 0.0, "accepts": None, "distances": [error_metrics("b", near, base)],
+        "differs": None, "relative": 0.0, "accepts": None, "distances": [{"name": "b", "inputs": 1, **figures(near, base)}],
     }  # fmt: skip
 
 

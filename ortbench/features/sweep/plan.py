@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ortbench.core.errors import BadInput
-from ortbench.core.files import check_readable
+from ortbench.core.files import check_readable, expected_outputs, input_sets
 from ortbench.features.sweep import FEATURE
 from ortbench.model.metric_names import FIELDS, Slo, parse_limits
 from ortbench.plan.option_types import ARRAY_SETS, FLAG, OptionType, text_of
@@ -121,36 +121,21 @@ def _of_data(plan: Plan, paths: Sequence[str]) -> list[Shape]:
     if len(found) > MAX_SHAPES:
         raise BadInput(f"--data: one run takes at most {MAX_SHAPES} shapes, and there are {len(found)}", "--data")
     return [
-        Shape(name, replace(plan, inputs=replace(plan.inputs, path=str(path), expect=_expected_outputs(path))), name)
+        Shape(name, replace(plan, inputs=replace(plan.inputs, path=str(path), expect=_expected_path(path))), name)
         for name, path in zip(_names(found), found, strict=True)
     ]
+
+
+def _expected_path(path: Path) -> str | None:
+    return None if (found := expected_outputs(path)) is None else str(found)
 
 
 def _test_sets(path: Path) -> list[Path]:
     """A file, a test set, or the test sets and files in a folder; `BadInput`: there is nothing."""
     check_readable(path, "--data", "file or folder", folders=True)
-    if not path.is_dir() or _is_test_set(path):
-        return [path]
-    inside = sorted(it for it in path.iterdir() if (it.is_dir() and _is_test_set(it)) or _is_inputs(it))
-    if not inside:
+    if not (found := input_sets(path)):
         raise BadInput(f"--data {path}: has neither input_0.pb nor test sets nor .npz files in it", "--data")
-    return inside
-
-
-def _is_test_set(folder: Path) -> bool:
-    return any((folder / f"input_0.{suffix}").is_file() for suffix in ("pb", "npy"))
-
-
-def _is_inputs(file: Path) -> bool:
-    return file.suffix == ".npz" and not file.name.endswith(".expected.npz")
-
-
-def _expected_outputs(path: Path) -> str | None:
-    """Where the outputs stand that inputs should lead to, if anywhere: in the same folder, or in a file of the same name."""
-    if path.is_dir():
-        return str(path) if any((path / f"output_0.{suffix}").is_file() for suffix in ("pb", "npy")) else None
-    other = path.with_name(f"{path.name.removesuffix('.npz').removesuffix('.inputs')}.expected.npz")
-    return str(other) if other.is_file() and other != path else None
+    return found
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from ortbench.analysis.derive import DEVICE, KEY, computes_on_host, figure, why_unknown
 from ortbench.analysis.items import failures_of, point_as_result
 from ortbench.analysis.noise import more_rounds
-from ortbench.analysis.outputs import doubt, reference_of, worst
+from ortbench.analysis.outputs import doubt, is_synthetic, reference_of, worst
 from ortbench.analysis.speedups import HANDED_ON, handing_on
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, REGRESSION, BadInput
@@ -239,14 +239,17 @@ def check_outputs(result: Result, limits: Limits) -> Iterator[Check]:
 def _check_output(key: str, limit: float, result: Result) -> Check:
     assert result.outputs is not None
     limited = metric(key)
-    found = worst([one for compared in result.outputs for one in compared["distances"]]).get(key.partition(".")[2])
+    distances = [one for compared in result.outputs for one in compared["distances"]]
+    found = worst(distances).get(key.partition(".")[2])
     at_most = limited.better == "lower"
-    values: Values = {"metric": key, "limit": limited.unit.text(limit)}
+    inputs = min((one.get("inputs", 1) for one in distances), default=1)
+    values: Values = {"metric": key, "limit": limited.unit.text(limit), "inputs": inputs}
     if found is None or found == -math.inf:
         differing = next((one for one in result.outputs if one["differs"]), None)
         if differing is not None:
             values |= {"against": reference_of(differing), "why": str(differing["differs"])}
-        fact = Fact("check-output", "missing" if differing is None else "differs", "", values)
+        lacking = "synthetic" if key == "outputs.top1" and is_synthetic(result) else "missing"
+        fact = Fact("check-output", lacking if differing is None or lacking == "synthetic" else "differs", "", values)
         return check_by(key, FAILED if found is not None else UNCLEAR, fact, metric=key)
     passed = found <= limit if at_most else found >= limit
     values["value"] = limited.unit.text(found) if math.isfinite(found) else ""
