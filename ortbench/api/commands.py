@@ -92,8 +92,9 @@ def measure_model(
 
 def measure_plan(plan: Plan, call: Call, tell: Tell | None) -> Result:
     """Measure one plan, which the call is for."""
-    from ortbench.jobs.run import measure_plans
+    from ortbench.jobs.run import measure_plans, resolve_model
 
+    plan = resolve_model(plan)
     check(plan)
     with measuring(tell) as observer, until_interrupted():
         launched = measure_plans([call.name_model(plan)], call.out, call.given, observer=observer)

@@ -297,6 +297,7 @@ def measure_plans(
     check_wanted(wanted)
     plans = plan_configurations(given, command, planned) if command else plans_of(planned(given))
     refuse_json(plans, wanted)
+    plans = [job.resolve_model(plan) for plan in plans]
     for plan in plans:
         check(plan)
     raise SystemExit(job.run(plans, wanted, given))

@@ -96,6 +96,8 @@ class Feature(NamedTuple):
     plans: Mapping[str, str] = {}
     # The module whose function of this name gives the modes and the planner of a model that options or its path make one of the kind; else None.
     planner_of: str = ""
+    # The module whose function of this name gives, for a plan whose model is a folder, that of a model in it; None of folders of another kind.
+    resolve_model: str = ""
     writers: Mapping[str, Writer] = {}  # by option
     # By the option of a gate that names a file of them, which is a key of a suite's benches too, what is measured in place of a model: the
     # module that has `candidate_of`, `baseline_of` and `is_for`, whether it has an option. The baseline's option is ``baseline-`` with it.

@@ -242,6 +242,13 @@ def observer_for(stack: ExitStack, quiet: bool, observer: Observer | None = None
     return stack.enter_context(LiveProgress())
 
 
+def resolve_model(plan: Plan) -> Plan:
+    """The plan of a model in the folder that takes its place, where a feature knows folders of that kind; else the same."""
+    if not files.is_folder(plan.model):
+        return plan
+    return next(filter(None, (resolve(plan) for resolve in features.hooks("resolve_model"))), plan)
+
+
 def run(plans: Sequence[Plan], wanted: OutputOptions, given: RawOptions) -> int:
     found = measure_plans(plans, wanted.out, given, traced=wanted.of_timelines, quiet=wanted.quiet)
     only = part_of(plans[0].part.folder, "job", "compared_metrics", lambda _: ())(plans)

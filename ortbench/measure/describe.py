@@ -84,7 +84,7 @@ def describe(result: Result, plan: Plan, machine: Machine, files: ModelFiles, ru
         result.setup["every_ns"] = plan.pace.every_ns
     if (held := opened["expected"]) is not None:
         add_comparison(result, comparison_record(EXPECTED, held, [opened["ep"], *(it["ep"] for it in opened["eps"])]))
-    for warning in opened["notes"]:
+    for warning in (*plan.remarks, *opened["notes"]):
         result.warn(warning["code"], warning["message"])
     # A state that begins with 0 is no guess: trial steps showed that it grows.
     if guessed := {name: size for name, size in opened["guessed_dims"].items() if size}:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.core import features
 from ortbench.core.errors import BadInput
@@ -48,6 +48,9 @@ from ortbench.plan.options import (
     option,
 )
 from ortbench.plan.target import PARALLEL, POLICIES, Inputs, Stream, Target
+
+if TYPE_CHECKING:
+    from ortbench.model.schema import Warned
 
 # Entries of the session's configuration by which threads sleep at once where they wait for work.
 NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
@@ -230,6 +233,7 @@ class Plan:
     part: Part = field(default_factory=Part)
     stream: Stream | None = None  # of shapes, of which `inputs` has the first
     called: str | None = None
+    remarks: tuple[Warned, ...] = ()  # warnings of its results
     beside: str = ""  # what it is called beside others that differ by settings
     on_host: tuple[str, ...] = ()  # the modes that are measured in place of those where the EP computes in host memory
     nodes: bool = _measured(

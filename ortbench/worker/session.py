@@ -134,7 +134,7 @@ def open_model(
     switched_on = {**(stream.options() if stream else {}), **(_CAPTURE_OPTIONS[provider.name] if is_capturing else {})}
     target = replace(target, options={**switched_on, **target.options})
     ep_options = {**cached, **target.options}
-    options = _session_options(target, provider, ep_options)
+    options = make_session_options(target, provider, ep_options)
     if is_capturing:
         options.enable_mem_pattern = False  # it plans allocations anew, and WebGPU refuses to capture with it
     _set_files(options, path, profile_prefix, graph_path, has_content=content is not None)
@@ -214,7 +214,8 @@ def run_options(target: Target, graph_id: int | None) -> Any:
     return options
 
 
-def _session_options(target: Target, provider: Provider, ep_options: dict[str, str]) -> Any:
+def make_session_options(target: Target, provider: Provider, ep_options: dict[str, str]) -> Any:
+    """Those of a target, with its EP where that has an EP device. Raises `BadInput`: ONNX Runtime refuses them."""
     options = ort.SessionOptions()
     options.log_severity_level = 2
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _OPTIMIZATIONS[target.opt_level])
