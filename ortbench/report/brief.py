@@ -80,7 +80,7 @@ def fit_table(table: Table, most: int, first: Sequence[tuple[str, ...]] = (), is
     """A table with the columns that fit a screen, the tails last, and so many rows, `first` those with some names, each in its place; the
     rest is counted. Of one that `is_asked` for every metric has rows."""
     if table.shorter:
-        return next((it for it in table.shorter if len(it.rows) <= most + _SUMS), table.shorter[-1])
+        return next((it for it in table.shorter if len(it.rows) <= most), table.shorter[-1])
     rows = [*range(len(table.rows))]
     if len(rows) > most:  # the figures that the first row has come first
         keys = [at for at, it in enumerate(table.columns) if it.group == KEY]
@@ -195,7 +195,6 @@ def _by_turns(table: Table) -> list[int]:
 HEIGHT, BEFORE = 24, 5  # of a screen, and of what is told before what was measured
 FINDINGS = 3  # with one command
 _PROMPT = 1  # a line
-_SUMS = 2  # rows of a table of nodes that are sums, which it has beside the others
 # Rows of a table that stay in any case, that stay together, and that come before further findings.
 _LEAST_ROWS, _FEW_ROWS, _ROWS = 3, 9, 6
 _URGENT = 3  # notes of what failed or is unclear; others are counted

@@ -16,9 +16,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
 from ortbench.features.why.analysis import rows
+from ortbench.features.why.worker import revert
 from ortbench.model.schema import Nodes
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import nodes
+from ortbench.worker.state import State
 
 SHAPES = {"convolutions": (1, 3, 16, 16), "products": (4, 64)}
 RANDOM = np.random.default_rng(1)
@@ -58,9 +60,8 @@ def save(path: Path, kind: str, graph: tuple[list[onnx.NodeProto], list[onnx.Ten
 
 class Samples(CalibrationDataReader):  # type: ignore[misc]
     def __init__(self, kind: str) -> None:
-        self._left: Iterator[Any] = iter(
-            [{"x": RANDOM.standard_normal(SHAPES[kind]).astype(np.float32)} for _ in range(2)]
-        )
+        random = np.random.default_rng(2)
+        self._left: Iterator[Any] = iter([{"x": random.standard_normal(SHAPES[kind]).astype(np.float32)}] * 2)
 
     def get_next(self) -> Any:
         return next(self._left, None)
@@ -160,6 +161,38 @@ def test_what_became_of_each_node(
         "".join(it.base[0]["makes"][-1:] if it.base else ""): " ".join(b["op"] for b in it.own) for it in found
     } == fates
     assert Counter(b["op"] for it in found for b in it.own) == plain_profile(own, kind)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("form", "kept"),
+    [
+        *((form, ["Conv_0", "Relu_1"]) for form in (QuantFormat.QDQ, QuantFormat.QOperator, None)),
+        *((form, ["Conv_2", "Relu_3"]) for form in (QuantFormat.QDQ, None)),
+        # ONNX Runtime's tool makes two nodes of a Gemm before it looks for names.
+        *((form, ["Gemm_6", "Gemm_6_MatMul"]) for form in (QuantFormat.QDQ, QuantFormat.QOperator, None)),
+    ],
+)
+def test_a_node_that_is_kept_in_float_leaves_what_quantizing_all_others_gives(
+    form: Any, kept: list[str], tmp_path: Path
+) -> None:
+    base = save(tmp_path / "base.onnx", "convolutions", graph_of("convolutions"))
+    model = onnx.load(base)
+    for at, node in enumerate(model.graph.node):
+        node.name = f"{node.op_type}_{at}"
+    onnx.save(model, base)
+    whole, others = tmp_path / "whole.onnx", tmp_path / "others.onnx"
+    for path, excluded in ((whole, []), (others, kept)):
+        if form is None:
+            quantize_dynamic(str(base), str(path), nodes_to_exclude=excluded)
+        else:
+            static("convolutions", quant_format=form, nodes_to_exclude=excluded)(base, path)
+    copy = Path(revert(State(), str(whole), str(base), [], kept, str(tmp_path), is_quantized=True)["path"])
+    assert plain_profile(copy, "convolutions") == plain_profile(others, "convolutions")
+    data = {"x": np.random.default_rng(3).standard_normal(SHAPES["convolutions"]).astype(np.float32)}
+    sessions = [onnxruntime.InferenceSession(it, providers=["CPUExecutionProvider"]) for it in (others, copy)]
+    outputs = [session.run(None, data)[0] for session in sessions]
+    np.testing.assert_allclose(outputs[1], outputs[0], atol=0.01)
 
 
 def profiled(path: Path) -> Nodes:

@@ -34,6 +34,7 @@ from ortbench.features.why.analysis import (
     SAME,
     Change,
     changes,
+    is_told,
     rows,
     whole,
 )
@@ -83,7 +84,18 @@ class Why:
     # the graphs that an EP compiled whole, of the baseline and the candidate
     compiled: Mapping[str, Sequence[ProfiledNode]]
     is_asynchronous: bool  # the EP may work on while a node's time is that of its launch
+    slower: Sequence[Change] = ()  # nodes that take longer for certain
     confirmation: Confirmation | None = None
+    in_float: Confirmation | None = None  # of `loss`
+
+    @property
+    def loss(self) -> Change | None:
+        """What was quantized and takes longer for it, unless that is what makes the candidate slower; to be measured, as noise may have
+        made it."""
+        if self.ns > 0 and self.culprit is not None:
+            return None
+        least = _LEAST * self.profiled_ns[1]
+        return next((it for it in self.rows if it.kind == QUANTIZED and it.ns >= least and is_told(it)), None)
 
     @property
     def ns(self) -> float:
@@ -165,6 +177,7 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[
             if (graphs := [*filter(is_compiled, profile["each"])])
         },
         any(it.target["memory"]["kind"] != "host" for it in (base, own)),
+        [it for it in found_rows if it.base and it.own and it.ns > 0 and is_told(it, is_supported)],
     )
 
 
@@ -258,6 +271,14 @@ def confirmation(
     return Confirmation(verdict, "", saved_ns, saved, own_ns, difference_ns)
 
 
+def float_confirmation(saved: tuple[float, float] | None, saved_ns: float, own_ns: float) -> Confirmation:
+    """What it means that a candidate of which a node is kept in float was faster by so much, ns."""
+    if saved is None:
+        return Confirmation(NOT_CONFIRMED, "too few rounds were measured", saved_ns)
+    verdict = CONFIRMED if saved[0] > 0 else NOT_CONFIRMED if saved[1] <= 0 else "open"
+    return Confirmation(verdict, "", saved_ns, saved, own_ns)
+
+
 def not_confirmed(reason: str) -> Confirmation:
     return Confirmation(NOT_CONFIRMED, reason)
 
@@ -269,9 +290,37 @@ def why_facts(why: Why) -> list[Fact]:
     """The answer first, then the change that makes the difference, or the first changes, and whether it was confirmed."""
     culprit = why.culprit
     found = [_answer(why)]
+    if mixed := _mixed_facts(why):
+        return [*found, *mixed]
     several = [it for it in why.changes if it.kind not in (REST, SAME)][:_CHANGES]
     found += map(change_fact, several if culprit is None else [culprit])
     return [*found, *_confirmation(why)]
+
+
+def _mixed_facts(why: Why) -> list[Fact]:
+    """Which node became slower, though the candidate did not, and what keeping one in float saves."""
+    found: list[Fact] = []
+    if why.certain and why.ns < 0 and why.slower:
+        row = why.slower[0]
+        values: Values = {"name": _name_row(row), "nodes": len(why.slower)}
+        found.append(
+            Fact(
+                "slower-node", "slower", why.mode, {**values, "baseline": ns(row.base_ns), "candidate": ns(row.own_ns)}
+            )
+        )
+    told = why.in_float
+    if told is None or why.loss is None:
+        return found
+    name = {"name": _name_row(why.loss)}
+    if told.reason or told.saved_ns is None or told.own_ns is None:
+        return [*found, Fact("in-float", "not-measured", why.mode, {**name, "why": told.reason})]
+    saved = {"saved": ns(told.saved_ns, told.ci95), "candidate": ns(told.own_ns)}
+    return [*found, Fact("in-float", told.verdict, why.mode, {**name, **saved})]
+
+
+def _name_row(row: Change) -> str:
+    node = max(of_model(row.base), key=lambda it: sum(it["ns"]))
+    return next(iter(node["of"]), node["name"])
 
 
 def _answer(why: Why) -> Fact:
@@ -290,6 +339,8 @@ def _answer(why: Why) -> Fact:
         return Fact("why", f"{verdict}-not-profiled", why.mode, values)
     if culprit is None:
         return Fact("why", f"{verdict}-unexplained", why.mode, values)
+    if _mixed_facts(why):
+        return Fact("why", "faster-mixed", why.mode, values)
     values["share"] = share(min(1.0, why.share(culprit.ns) or 0.0))
     return Fact("why", verdict, why.mode, values)
 
@@ -408,6 +459,7 @@ SENTENCES = {
     ("why", "slower-not-profiled"): Sentence("Why: {mode} takes {difference} longer (by {basis}), which the profiler does not show.", "look at what else changed", _ANSWER, "bad", "why"),
     ("why", "slower-unexplained"): Sentence("Why: {mode} takes {difference} longer (by {basis}); no changed node explains it.", "look at what else changed", _ANSWER, "bad", "why"),
     ("why", "faster"): Sentence("Why: {mode} takes {difference} less (by {basis}); under the profiler {profiled}, {share} of it in the change below.", "nothing", _ANSWER, "good", "why"),
+    ("why", "faster-mixed"): Sentence("Why: {mode} takes {difference} less (by {basis}), under the profiler {profiled}; see the nodes.", "nothing", _ANSWER, "good", "why"),
     ("why", "faster-not-profiled"): Sentence("Why: {mode} takes {difference} less (by {basis}), which the profiler does not show.", "nothing", _ANSWER, "good", "why"),
     ("why", "faster-unexplained"): Sentence("Why: {mode} takes {difference} less (by {basis}); no changed node explains it.", "nothing", _ANSWER, "good", "why"),
     ("why", "same"): Sentence("Why: {mode} does not differ.", "nothing", _ANSWER, "", "why"),
@@ -422,6 +474,11 @@ SENTENCES = {
     ("change", "slower"): Sentence("Slower, otherwise unchanged: {nodes} of {of:node}, {operators} ({names}).", "look at settings, versions and clocks", _DETAIL, "", "why"),
     ("change", "faster"): Sentence("Faster, otherwise unchanged: {nodes} of {of:node}, {operators} ({names}).", "nothing", _DETAIL, "", "why"),
     ("change", "rest"): Sentence("The other {nodes:node}.", "nothing", _DETAIL, "", "why"),
+    ("slower-node", "slower"): Sentence("{nodes:node} slower, though the whole is faster: {name}, {baseline} → {candidate}.", "look for the node in both models", _ANSWER, "unclear", "why"),
+    ("in-float", "confirmed"): Sentence("Keep {name} in float: {saved:ci} less of {candidate}, measured in a copy.", "leave the node out when quantizing: nodes_to_exclude", _ANSWER, "bad", "int8"),
+    ("in-float", "not-confirmed"): Sentence("{name} in float saves nothing: {saved:ci} less of {candidate}, measured in a copy.", "nothing", _ANSWER, "", "int8"),
+    ("in-float", "open"): Sentence("Cannot tell whether {name} in float saves time: {saved:ci} less of {candidate}, measured in a copy.", "run the gate again on a quiet machine", _ANSWER, "unclear", "int8"),
+    ("in-float", "not-measured"): Sentence("What {name} in float saves was not measured: {why}.", "see the reason", _DETAIL, "", "int8"),
     ("confirmation", "confirmed"): Sentence("Confirmed: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change: {saved:ci} less. The baseline takes {baseline}.", "take the change back", _ANSWER, "good", "why"),
     ("confirmation", "not-confirmed"): Sentence("Not confirmed: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change, which saves {saved:ci}.", "look at the other changes", _ANSWER, "unclear", "why"),
     ("confirmation", "open"): Sentence("Cannot tell: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change, which saves {saved:ci}.", "run the gate again on a quiet machine", _ANSWER, "unclear", "why"),

@@ -13,8 +13,8 @@ from ortbench.analysis.node_times import is_compiled
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import temporary_folder
 from ortbench.core.stats import FEWEST
-from ortbench.features.why.analysis import Change
-from ortbench.features.why.facts import Confirmation, Why, confirmation, explain, not_confirmed
+from ortbench.features.why.analysis import QUANTIZED, Change
+from ortbench.features.why.facts import Confirmation, Why, confirmation, explain, float_confirmation, not_confirmed
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
 from ortbench.measure.passes import without_passes
@@ -93,6 +93,8 @@ def why_slower(
     profile_in_turns(plans, results, observer)
     candidate, baseline = results
     why = explain(baseline, candidate, modes, told)
+    if why.loss is not None:
+        return replace(why, in_float=_confirm(plans, results, why, why.loss, observer))
     culprit = why.culprit
     if culprit is None or why.ns < 0:
         return why
@@ -102,7 +104,7 @@ def why_slower(
 def _confirm(
     plans: Sequence[Plan], results: Sequence[Result], why: Why, culprit: Change, observer: Observer
 ) -> Confirmation:
-    """Time the candidate beside a copy of it in which the change is taken back."""
+    """Time the candidate beside a copy of it in which the change is taken back, or what was quantized is in float."""
     candidate, baseline = plans
     if results[0].model["sha256"] == results[1].model["sha256"]:
         reason = "baseline and candidate are the same model, so no change of it can be undone"
@@ -118,7 +120,14 @@ def _confirm(
             observer.stage("confirming: a copy of the candidate without the change")
             models = {"model": candidate.model, "baseline": baseline.model}
             made: dict[str, str] = ask_once(
-                candidate.timeout_s, None, "revert", **models, nodes=own, base_nodes=base, folder=folder
+                candidate.timeout_s,
+                None,
+                "revert",
+                **models,
+                nodes=own,
+                base_nodes=base,
+                folder=folder,
+                is_quantized=culprit.kind == QUANTIZED,
             )
             return _time_copy(plans, made["path"], why, culprit, observer)
     except (BadInput, BenchmarkFailed) as error:
@@ -144,6 +153,8 @@ def _time_copy(plans: Sequence[Plan], copy: str, why: Why, culprit: Change, obse
     if found is None or whole is None or own_ns is None:
         raise BenchmarkFailed("the copy was not timed beside the candidate")
     saved = None if found.ci95 is None else (own_ns * (1 - found.ci95[1]), own_ns * (1 - found.ci95[0]))
+    if culprit is why.loss:
+        return float_confirmation(saved, own_ns * (1 - found.ratio), own_ns)
     return confirmation(culprit, saved, own_ns * (1 - found.ratio), own_ns * (1 - whole.ratio), own_ns)
 
 

@@ -96,7 +96,8 @@ def _table(why: Why) -> model.Table:
         whole = why.profiled_difference_ns
         remainder = whole - sum(shown)
         sums = [(*remainder_names(left), *figures(None, None, remainder))]
-        if any(not 0 <= it * whole <= whole * whole for it in (*shown, remainder)):
+        # Of one node and the remainder each is what makes up for the other.
+        if len(shown) > 1 and any(not 0 <= it * whole <= whole * whole for it in (*shown, remainder)):
             every = [*shown, remainder]
             sums += [
                 (name, model.NOTHING, *figures(None, None, sum(it for it in every if it * sign > 0)))

@@ -18,18 +18,31 @@ from ortbench.worker.state import State
 from ortbench.worker.tensors import inner_graphs
 
 _PREFIX = "baseline/"  # of what comes from there
+_INTEGERS = "_quantized"  # behind the name of a tensor that is only there as integers
+_ACTIVATIONS = ("Relu", "Clip")  # which quantizing makes part of what they read
 _COMPARED_BYTES = 1 << 20  # bytes of a weight that is compared whole; of a longer one the type and the shape are
 
 
 def revert(
-    state: State, model: str, baseline: str, nodes: list[str], base_nodes: list[str], folder: str
+    state: State,
+    model: str,
+    baseline: str,
+    nodes: list[str],
+    base_nodes: list[str],
+    folder: str,
+    is_quantized: bool = False,
 ) -> dict[str, str]:
-    """Write a copy in which the changes are taken back that some nodes of the model, or of the baseline's, are part of;
-    `BenchmarkFailed`: there is none in the files, or it cannot be taken back alone."""
+    """Write a copy in which the changes are taken back that some nodes of the model, or of the baseline's, are part of; of a model that
+    `is_quantized` those nodes of the baseline are in the place of what stands for them. `BenchmarkFailed`: there is none in the files, or
+    it cannot be taken back alone."""
     own, base = inspection.read_named(model), inspection.read_named(baseline)
     if own is None or base is None:
         raise BenchmarkFailed("a model cannot be read as ONNX")
-    _Reverter(own, base).revert({*nodes}, {*base_nodes})
+    reverter = _Reverter(own, base)
+    if is_quantized:
+        reverter.keep_float({*base_nodes})
+    else:
+        reverter.revert({*nodes}, {*base_nodes})
     return {"path": _write(own, Path(model), Path(folder) / "copy")}
 
 
@@ -56,7 +69,8 @@ def _write(model: Any, path: Path, folder: Path) -> str:
 class _Reverter:
     def __init__(self, own: Any, base: Any) -> None:
         self.own, self.base = own.graph, base.graph
-        if {it.domain: it.version for it in own.opset_import} != {it.domain: it.version for it in base.opset_import}:
+        opsets, base_opsets = ({it.domain: it.version for it in model.opset_import} for model in (own, base))
+        if any(base_opsets[domain] != opsets.get(domain, base_opsets[domain]) for domain in base_opsets):
             raise BenchmarkFailed("the models have other opsets, so that no part of one fits into the other")
         sizes, base_sizes = ((len(_graph_inputs(it)), len(it.output)) for it in (self.own, self.base))
         if sizes != base_sizes:
@@ -96,10 +110,90 @@ class _Reverter:
                 self._rename(renamed.get(theirs.name, theirs.name), own.name, renamed)
         copies = self._copy_nodes(into, renamed)
         dropped = {id(self.nodes[at]) for at in out}
-        rest = [copy.deepcopy(it) for it in self.own.node if id(it) not in dropped]
+        self._set_nodes([*(node for node in self.own.node if id(node) not in dropped), *copies])
+
+    def _set_nodes(self, nodes: Sequence[Any]) -> None:
+        """Make these the nodes of the copy, without what nothing reads."""
+        makers = {name: node for node in nodes for name in node.output if name}
+        needed, wanted = dict[int, Any](), [output.name for output in self.own.output]
+        while wanted:
+            node = makers.get(wanted.pop())
+            if node is not None and id(node) not in needed:
+                needed[id(node)] = node
+                wanted += [*node.input, *_outer_reads(node)]
+        kept = [copy.deepcopy(node) for node in nodes if id(node) in needed]
         del self.own.node[:]
-        self.own.node.extend(_sort_nodes([*rest, *copies], self.own))
+        self.own.node.extend(_sort_nodes(kept, self.own))
         del self.own.value_info[:]
+
+    def keep_float(self, base_nodes: set[str]) -> None:
+        """Put nodes of the baseline in the place of the quantized ones that stand for them: what goes in and out is converted as it was."""
+        into = {at for at, node in enumerate(self.base_nodes) if node.name in base_nodes}
+        inside = [name for at in sorted(into) for name in self.base_nodes[at].output if name]
+        outside = [node for at, node in enumerate(self.base_nodes) if at not in into]
+        read = {output.name for output in self.base.output}
+        read |= {name for node in outside for name in {*node.input, *_outer_reads(node)}}
+        weights = {tensor.name for tensor in self.base.initializer}
+        weights |= {name for node in self.base.node if node.op_type == "Constant" for name in node.output}
+        conversions = list[Any]()
+        renamed = {name: _PREFIX + name for name in inside}
+        for name in {name for at in into for name in self.base_nodes[at].input} - {"", *inside, *weights}:
+            renamed[name] = self._float_value(name, conversions)
+        for name in read & {*inside}:
+            self._replace_quantized(name, inside, renamed, conversions)
+        self._set_nodes([*self.own.node, *self._copy_nodes(into, renamed), *conversions])
+
+    def _float_value(self, name: str, conversions: list[Any]) -> str:
+        """What is a tensor of the baseline in the copy, once it was quantized and is a float again; adds what that takes."""
+        if name in {it.name for it in _graph_inputs(self.own)}:
+            return name
+        quantized = {
+            node.output[0] for node in self.own.node if node.op_type == "QuantizeLinear" and node.input[0] == name
+        }
+        back = [it for it in self.own.node if it.op_type == "DequantizeLinear" and it.input[0] in quantized]
+        if back:
+            return str(back[0].output[0])
+        made = {output for node in self.own.node for output in node.output}
+        if name in made:
+            return name
+        before = [node.input[0] for node in self.base_nodes if name in node.output and node.op_type in _ACTIVATIONS]
+        if (form := next((it for it in (name, *before) if f"{it}{_INTEGERS}" in made), None)) is None:
+            raise BenchmarkFailed(f"nothing of the candidate stands for {name}")
+        conversions.append(self._conversion("DequantizeLinear", f"{form}{_INTEGERS}", form, _PREFIX + name))
+        return _PREFIX + name
+
+    def _replace_quantized(
+        self, name: str, inside: Sequence[str], renamed: dict[str, str], conversions: list[Any]
+    ) -> None:
+        """Have what reads a tensor in the copy read the baseline's, quantized where it was."""
+        made = {output: node for node in self.own.node for output in node.output}
+        form = next((it for it in (name, *reversed(inside)) if f"{it}{_INTEGERS}" in made), None)
+        if name in made:
+            renamed[name] = old = name
+        elif form is not None:
+            old = f"{form}{_INTEGERS}"
+            conversions.append(self._conversion("QuantizeLinear", _PREFIX + name, form, old))
+        else:
+            raise BenchmarkFailed(f"nothing of the candidate stands for {name}")
+        slot = [*made[old].output].index(old)
+        made[old].output[slot] = f"{_PREFIX}{old}/gone"
+
+    def _conversion(self, op: str, read: str, form: str, given: str) -> Any:
+        """A node that converts by the scale that a tensor has in the copy, where what reads it as integers reads that behind it."""
+        from onnx import helper
+
+        weights = {tensor.name for tensor in self.own.initializer}
+        slots = [
+            (node.input, slot)
+            for node in self.own.node
+            for slot, name in enumerate(node.input)
+            if name == f"{form}{_INTEGERS}"
+        ]
+        scales = [inputs[slot + 1 : slot + 3] for inputs, slot in slots]
+        scale = next((it for it in scales if len(it) == 2 and {*it} <= weights), None)
+        if scale is None:
+            raise BenchmarkFailed(f"the candidate has no scale of {form}")
+        return helper.make_node(op, [read, *scale], [given], name=f"{_PREFIX}{given}/{op}")
 
     def _choose(self, nodes: set[str], base_nodes: set[str]) -> tuple[set[int], set[int]]:
         """What is out and what is in its place: all changes of the files that have one of the nodes, and what hangs on them."""

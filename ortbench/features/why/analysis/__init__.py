@@ -86,7 +86,7 @@ def changes(found: Sequence[Change], is_supported: Callable[[float], bool] = lam
     for change in groups:
         if change.kind != SAME:
             made.append(change)
-        elif abs(change.ns) < _FEW * max(abs(every), 1.0) or not _is_told(change, is_supported):
+        elif abs(change.ns) < _FEW * max(abs(every), 1.0) or not is_told(change, is_supported):
             rest.append(change)
         else:
             made.append(_with_main(change))
@@ -95,7 +95,7 @@ def changes(found: Sequence[Change], is_supported: Callable[[float], bool] = lam
     return [*made, left] if rest else made
 
 
-def _is_told(change: Change, is_supported: Callable[[float], bool]) -> bool:
+def is_told(change: Change, is_supported: Callable[[float], bool] = lambda least: True) -> bool:
     """Whether the same nodes differ beyond what rounds, processes and the machine make."""
     if change.ci95 is None or change.base_ns <= 0:
         return False
