@@ -130,16 +130,18 @@ def tensor_sizes(result: Result, way: Direction) -> list[int]:
 
 
 KERNEL: Final = "kernel"
+LAUNCH: Final = "launch"  # a call of CUDA's runtime or driver, on the host
 GAP_NS = 1_000_000  # kept between runs, so that a record whose time is off by microseconds still falls to its run
 
 
 class Activity(NamedTuple):
-    what: str  # `H2D`, `D2H` or `KERNEL`
+    what: str  # `H2D`, `D2H`, `KERNEL` or `LAUNCH`
     # start_ns, end_ns: on CUPTI's clock
     start_ns: int
     end_ns: int
     size: int = 0  # bytes of a copy
     memory: str = ""  # the host's side of a copy: ``pageable``, ``pinned``, ``managed`` or ``unknown``
+    correlation: int = 0  # that a kernel and the call that launched it have in common
 
 
 class Moment(NamedTuple):

@@ -100,7 +100,10 @@ def profile_nodes(configuration: Configuration, _: Tell) -> None:
             worker_for(configuration.plan) as client,
         ):
             request = request_of(configuration.plan)
-            answer: ProfiledNodes = client.ask("nodes", **request, runs=runs, timeline=timeline is not None)
+            kernels = configuration.plan.measure_copies
+            answer: ProfiledNodes = client.ask(
+                "nodes", **request, runs=runs, timeline=timeline is not None, kernels=kernels
+            )
         configuration.result.nodes = answer["found"]
         if timeline is not None and answer["profile"] is not None:
             _show_profile(timeline, answer["profile"])

@@ -814,6 +814,18 @@ class ModelContent(TypedDict):
     weights: list[WeightsOfType]
 
 
+class NodeKernels(TypedDict):
+    """The GPU's kernels that a node launched, by CUPTI: how many, and what they take on the GPU's clock, in an inference; ``share`` of
+    all kernels. None of those that no node launched, as far as that is known."""
+
+    name: str | None
+    op: str | None
+    ep: str | None
+    kernels: float
+    ns: int
+    share: float
+
+
 class Nodes(InnerCopies):
     """What ONNX Runtime's profile of some runs after the measurement says.
 
@@ -821,7 +833,7 @@ class Nodes(InnerCopies):
     its launch: they are shares and hints, and nothing of them is in any case. Means over the faster half of the runs: ``ns`` in a
     run, ``share`` of a run. ``runs``: how many; ``run_ns``: one of the faster half; ``outside_ns``: what of it is outside of nodes.
     ``each`` are all nodes, ``rounds_ns`` a run in each round: one run, or the mean over the faster half of several in a row.
-    ``content`` is of the model's file, where it can be read.
+    ``content`` is of the model's file, where it can be read. ``kernels`` are of some more runs, with CUPTI, where copies are measured too.
     """
 
     runs: int
@@ -832,6 +844,7 @@ class Nodes(InnerCopies):
     each: NotRequired[list[ProfiledNode]]
     rounds_ns: NotRequired[list[int]]
     content: NotRequired[ModelContent]
+    kernels: NotRequired[list[NodeKernels]]
 
 
 # The link

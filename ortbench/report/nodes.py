@@ -14,7 +14,7 @@ from ortbench.core.units import duration, size
 from ortbench.model.metrics import SHARE
 from ortbench.model.modes import CPU
 from ortbench.model.result import Result
-from ortbench.model.schema import InnerCopies, Island, MemcpyNode, Nodes
+from ortbench.model.schema import InnerCopies, Island, MemcpyNode, NodeKernels, Nodes, ProfiledNode
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, cut_start, drop_empty_columns, maybe
 
 _FIGURES = columns(Kind.NUMBER, "nodes", "time", "share of inference")
@@ -25,6 +25,10 @@ _NODES = (
     Column("runs in an inference", group=2),
 )
 _SHORT = 20, 28  # characters of both names on a screen
+_KERNELS = (
+    *columns(Kind.LONG_NAME, "node", "operator", group=KEY),
+    *columns(Kind.NUMBER, "kernels", "GPU time", "share of GPU time"),
+)
 _OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *_FIGURES)
 _EPS = (Column("on", Kind.WORDS, KEY), *_FIGURES)
 _MEMCPY = (
@@ -65,7 +69,8 @@ def node_tables(result: Result) -> list[Table]:
     without = f", without {duration(ns)}" if (ns := _latency_of_cpu(result)) is not None else ""
     cost = f"Under ONNX Runtime's profiler an inference takes {duration(nodes['run_ns'])}{without}."
     each = [_each(nodes, cost)] if "each" in nodes else []
-    return [*each, _operators(nodes), _eps(nodes), *outline(nodes)]
+    kernels = [_kernels(nodes["kernels"], nodes.get("each", ()))] if "kernels" in nodes else []
+    return [*each, *kernels, _operators(nodes), _eps(nodes), *outline(nodes)]
 
 
 def table_of_nodes(
@@ -121,6 +126,19 @@ def _each(nodes: Nodes, rest: str) -> Table:
         return [(*names, NOTHING, *_time_and_share(ns, total), NOTHING) for names, ns in sums]
 
     return table_of_nodes(_NODES, [lines(at) for at in inner[None]], last, rest=rest)
+
+
+def _kernels(rows: Sequence[NodeKernels], each: Sequence[ProfiledNode]) -> Table:
+    """What runs on a GPU for each node, by the GPU's clock; `each` are the nodes, by whose names readers know them."""
+    names = {(it["name"], it["op"], it["ep"]): (first_name(it), operator(it)) for it in each}
+    lines = []
+    for row in rows:
+        name, op, ep = row["name"], row["op"], row["ep"]
+        known = ("of no node", NOTHING)
+        if name is not None and op is not None and ep is not None:
+            known = names.get((name, op, ep), (name, op))
+        lines.append((*known, f"{row['kernels']:g}", duration(row["ns"]), SHARE.text(row["share"])))
+    return Table(_KERNELS, tuple(lines), title="GPU kernels by node")
 
 
 def remainder_names(count: int) -> tuple[str, str]:

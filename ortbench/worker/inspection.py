@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import time
 from collections import ChainMap, Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.copies import GAP_NS, KERNEL, Activity, Moment, summarise_activities
+from ortbench.analysis.copies import GAP_NS, KERNEL, LAUNCH, Activity, Moment, summarise_activities
+from ortbench.analysis.kernels import LaunchedKernel, launched_kernels
 from ortbench.analysis.node_times import Timed, as_run, named_copies
 from ortbench.analysis.placement import Node, with_copies
 from ortbench.core.eps import CPU_EP
@@ -274,6 +275,23 @@ def measure_copies(modes: Mapping[str, Mode], runs: int) -> dict[str, Measured]:
         raise BenchmarkFailed(f"CUPTI refuses: {one_line(error)}") from None
 
 
+def record_kernels(run: Callable[[], object], runs: int) -> list[LaunchedKernel]:
+    """The kernels of some runs, and when each was launched. Raises as `measure_copies` does."""
+    cupti = _load_cupti()
+    try:
+        recorder = Recorder(cupti, launches=True)
+        with recorder.recording() as found:
+            before = recorder.moment()
+            for _ in range(runs):
+                run()
+            after = recorder.moment()
+    except OrtbenchError:
+        raise
+    except Exception as error:
+        raise BenchmarkFailed(f"CUPTI refuses: {one_line(error)}") from None
+    return launched_kernels(found, before, after)
+
+
 def _load_cupti() -> Any:
     try:
         from cupti import cupti
@@ -285,15 +303,15 @@ def _load_cupti() -> Any:
 
 
 class Recorder:
-    """CUPTI's activity records of copies and kernels. One a process: its callbacks are registered for good. Raises
+    """CUPTI's activity records of copies and kernels, and with `launches` of what calls it. One a process: its callbacks are registered for good. Raises
     `Exception`: whatever CUPTI says."""
 
-    def __init__(self, cupti: Any) -> None:
+    def __init__(self, cupti: Any, launches: bool = False) -> None:
         self._cupti = cupti
         self._seen: list[Activity] = []
         kinds, copies = cupti.ActivityKind, cupti.ActivityMemcpyKind
         # The concurrent kind: CUPTI's KERNEL would have kernels run one after the other.
-        self._kinds = (kinds.MEMCPY, kinds.CONCURRENT_KERNEL)
+        self._kinds = (kinds.MEMCPY, kinds.CONCURRENT_KERNEL, *((kinds.RUNTIME, kinds.DRIVER) if launches else ()))
         self._directions = {copies.HTOD: H2D, copies.HTOA: H2D, copies.DTOH: D2H, copies.ATOH: D2H}
         cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._read_buffer)
 
@@ -305,9 +323,10 @@ class Recorder:
                 self._seen.append(activity)
 
     def _activity(self, record: Any) -> Activity | None:
-        memcpy, kernel = self._kinds
-        if record.kind == kernel:
-            return Activity(KERNEL, record.start, record.end)
+        memcpy, kernel, *calls = self._kinds
+        if record.kind == kernel or record.kind in calls:
+            what = KERNEL if record.kind == kernel else LAUNCH
+            return Activity(what, record.start, record.end, correlation=record.correlation_id)
         direction = self._directions.get(record.copy_kind) if record.kind == memcpy else None
         if direction is None:
             return None

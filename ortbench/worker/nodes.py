@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ortbench.analysis.kernels import LaunchedKernel, NodeSpan, kernels_by_node
 from ortbench.analysis.node_times import TOO_MANY, Timed, as_run, by_round, copy_counts, each_node, faster_of, summary
 from ortbench.analysis.node_times import outline as without_times
 from ortbench.analysis.placement import Node
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _WARMUP_RUNS = 2
 _SHOWN_RUNS = 3  # of a timeline
+_CUPTI_RUNS = 4  # the first of which pays for buffers
 _LONGEST_S, _LONGEST_ROUND_S = 5.0, 0.5  # after which no further run is made
 _MOST_READ = 300_000  # nodes of a profile, which take some seconds
 
@@ -279,6 +281,8 @@ class Profiling:
         self._placed = node_placements(self._recorder.model)
         self._round_of: list[int | None] = []  # of each run; None of those that do not count
         self._rounds = 0
+        self.kernels: list[LaunchedKernel] = []  # of the last runs, by CUPTI, which slows these
+        self._spans: list[list[NodeSpan]] = []  # of the nodes in those runs
 
     def run(self, runs: int, counts: bool = True) -> None:
         """Make the runs of a round, fewer where they take long: the profiler slows those of many nodes most. Those that warm up do not
@@ -309,6 +313,8 @@ class Profiling:
         rounds = faster_of(run_ns, sizes)
         found["each"] = each_node(timed, wired, nodes, rounds)
         found["rounds_ns"] = by_round(run_ns, rounds)
+        if self._spans:
+            found["kernels"] = kernels_by_node(self._spans, self.kernels)
         if model is not None:
             found["content"] = inspection.model_content(model)
         elif graph_path is not None:
@@ -320,7 +326,12 @@ class Profiling:
         """The nodes of the runs that count, how many runs each round has, and the last runs; of a profile that was cut off what it has, of one
         that would take long to read the first; warm-up runs where there are no others."""
         sums, sizes, last, read = NodeSums(), Counter[int](), deque[Run](maxlen=max(shown, 1)), 0
-        for run, number in zip(self._recorder.end(), self._round_of, strict=False):
+        count = len(self._round_of) - _CUPTI_RUNS * bool(self.kernels)
+        for at, (run, number) in enumerate(zip(self._recorder.end(), self._round_of, strict=False)):
+            if at > count:
+                self._spans.append(_spans(run, self._recorder.start_ns))
+            if at >= count:
+                continue
             last.append(run)
             if number is not None:
                 sums.add(run)
@@ -334,6 +345,12 @@ class Profiling:
         return sums, list(sizes.values()), list(last)
 
 
+def _spans(run: Run, begin_ns: int) -> list[NodeSpan]:
+    """When nodes ran, on the clock of `time.perf_counter_ns`, up to the end of their last microsecond."""
+    spans = ((it.kernel, begin_ns + it.start_us * 1000, (it.took_us + 1) * 1000) for it in run.nodes)
+    return [NodeSpan(it.name, it.op, it.ep, start_ns, start_ns + took_ns) for it, start_ns, took_ns in spans]
+
+
 def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
     """The same nodes with their tensors and those of the model that they were made of, where the environment that profiled them
     could not read that, and ONNX Runtime wrote its graph out there."""
@@ -342,19 +359,10 @@ def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
         return found
     timed = [
         Timed(
-            row["name"],
-            row["op"],
-            row["ep"],
-            -1,
-            row["inside"],
-            (*row["ns"],),
-            0,
-            (*row["reads"],),
-            (*row["gives"],),
-            row["count"],
+            row["name"], row["op"], row["ep"], -1, row["inside"], (*row["ns"],), 0, (*row["reads"],), (*row["gives"],), row["count"],
         )
         for row in found["each"]
-    ]
+    ]  # fmt: skip
     ran = None if written is None else as_run(inspection.flatten_nodes(written, ())[0], timed)
     rounds = [[at] for at in range(len(found["rounds_ns"]))]
     each = each_node(timed, ran, inspection.flatten_nodes(own, ())[0], rounds)
@@ -362,9 +370,9 @@ def nodes_read(state: State, found: Nodes, model: str, graph: str) -> Nodes:
 
 
 def profile_nodes(
-    path: str, target: Target, request: Inputs, runs: int, shown: int = 0
+    path: str, target: Target, request: Inputs, runs: int, shown: int = 0, kernels: bool = False
 ) -> tuple[Nodes, protocol.Recorded | None]:
-    """Profile some runs and say what its nodes and the copies between them take, with the last ones for a timeline."""
+    """Profile some runs and say what its nodes, the copies between them and GPU `kernels` take, with the last ones for a timeline."""
     profiling = Profiling(path, target, request)
     try:
         profiling.run(_WARMUP_RUNS, counts=False)
@@ -373,17 +381,20 @@ def profile_nodes(
             if made and time.monotonic() > end:
                 break
             profiling.run(1)
+        if kernels:
+            with suppress(BenchmarkFailed):  # as the pass that measures copies has said
+                profiling.kernels = inspection.record_kernels(partial(profiling.run, 1, counts=False), _CUPTI_RUNS)
         return profiling.end(shown=shown)
     finally:
         profiling.close()
 
 
 def nodes(
-    state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int, timeline: bool = False
-) -> protocol.ProfiledNodes:
+    state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int, timeline: bool = False, kernels: bool = False
+) -> protocol.ProfiledNodes:  # fmt: skip
     set_up_onnxruntime()
     shown = _SHOWN_RUNS if timeline else 0
-    found, profile = profile_nodes(model, target_from(target), inputs_from(inputs), runs, shown)
+    found, profile = profile_nodes(model, target_from(target), inputs_from(inputs), runs, shown, kernels)
     return {"found": found, "profile": profile}
 
 

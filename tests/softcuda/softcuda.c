@@ -166,7 +166,8 @@ API Error cudaGraphInstantiate(Graph **executable, Graph *graph, unsigned long l
 }
 
 API Error cudaGraphLaunch(Graph *graph, Stream *handle) {
-  if (trace) fprintf(trace, "%lld %lld %d graph none 0 launch\n", (long long)now_ns(), (long long)now_ns(), stream_of(handle)->number);
+  long long now = now_ns();
+  if (trace) fprintf(trace, "%lld %lld %lld %d graph none 0 launch\n", now, now, now, stream_of(handle)->number);
   for (size_t i = 0; i < graph->count; i++) enqueue(stream_of(handle), graph->works[i]);
   return SUCCESS;
 }

@@ -161,7 +161,7 @@ class Record:
     """What an engine of the device did.
 
     Attributes:
-        begin_ns, end_ns: on the clock of `time.perf_counter_ns`.
+        asked_ns, begin_ns, end_ns: on the clock of `time.perf_counter_ns`; what a graph replays was asked for when it was captured.
         stream: its number; 0 is the default stream.
         engine: ``compute``, ``h2d``, ``d2h``; ``graph`` for the launch of one.
         host: of a copy between host and device the host's memory, ``pinned`` or ``pageable``; else ``none``.
@@ -169,6 +169,7 @@ class Record:
         name: of a kernel, or ``copy``, ``set``, ``gemm``, ``launch``.
     """
 
+    asked_ns: int
     begin_ns: int
     end_ns: int
     stream: int
@@ -180,8 +181,8 @@ class Record:
 
 def records(trace: Path) -> list[Record]:
     """Everything in a trace, in the order in which it ended."""
-    lines = [line.split(" ", 6) for line in trace.read_text().splitlines()]
+    lines = [line.split(" ", 7) for line in trace.read_text().splitlines()]
     return [
-        Record(int(begin), int(end), int(stream), engine, host, int(size), name)
-        for begin, end, stream, engine, host, size, name in lines
+        Record(int(asked), int(begin), int(end), int(stream), engine, host, int(size), name)
+        for asked, begin, end, stream, engine, host, size, name in lines
     ]

@@ -210,7 +210,7 @@ typedef struct {
 typedef struct Work {
   void (*run)(struct Work *);
   Engine engine;
-  int64_t lasts_ns;
+  int64_t lasts_ns, asked_ns; /* how long it takes at least, and when the host asked for it */
   const char *name; /* that of a kernel, or what kind of copy */
   void *to;
   const void *from;
@@ -253,6 +253,7 @@ static Stream *default_stream;
 static Work *new_work(void (*run)(Work *), Engine engine, int64_t lasts_ns, const char *name) {
   Work *work = zeroed(sizeof *work);
   work->run = run, work->engine = engine, work->lasts_ns = lasts_ns, work->name = name, work->host = "none";
+  work->asked_ns = now_ns();
   return work;
 }
 
@@ -278,8 +279,8 @@ static void do_work(Work *work, const Stream *stream) {
   if (engine) pthread_mutex_unlock(engine);
   if (engine) draw(work->engine == COMPUTE, begin, end);
   if (trace && engine)
-    fprintf(trace, "%lld %lld %d %s %s %zu %s\n", (long long)begin, (long long)end, stream->number,
-            engine_names[work->engine], work->host, work->bytes, work->name);
+    fprintf(trace, "%lld %lld %lld %d %s %s %zu %s\n", (long long)work->asked_ns, (long long)begin, (long long)end,
+            stream->number, engine_names[work->engine], work->host, work->bytes, work->name);
 }
 
 static bool is_due(const Work *work) {

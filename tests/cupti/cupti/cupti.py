@@ -1,6 +1,6 @@
-"""What ortbench uses of ``cupti.cupti`` (cupti-python 13.4), with the reference device for a GPU.
+"""What ortbench uses of ``cupti.cupti`` (cupti-python 13.4), with the reference device or the software CUDA runtime for a GPU.
 
-Names, values and arguments are the package's own. Records are made of the device's trace, ``REFDEVICE_TRACE``, on a clock
+Names, values and arguments are the package's own. Records are made of the device's trace, ``REFDEVICE_TRACE`` or ``SOFTCUDA_TRACE``, on a clock
 that is far from `time.perf_counter_ns` and slightly fast, as CUPTI's may be. ``CUPTI_STAND_IN_FAILS`` is an error that
 enabling raises, ``CUPTI_STAND_IN_LOSES`` has all records of copies be missing.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+from tests import softcuda
 from tests.refdevice import MEMORIES, Trace
 
 _EPOCH_NS, _RATE = 1_700_000_000_000_000_000, 1.00002
@@ -29,6 +30,8 @@ class ActivityKind(IntEnum):
 
     MEMCPY = 1
     KERNEL = 3
+    DRIVER = 4
+    RUNTIME = 5
     CONCURRENT_KERNEL = 10
 
 
@@ -113,6 +116,29 @@ def _theirs(ours_ns: int) -> int:
 
 
 def _records() -> list[Record]:
+    return _of_cuda(Path(path)) if (path := os.environ.get("SOFTCUDA_TRACE")) else _of_device()
+
+
+def _of_cuda(path: Path) -> list[Record]:
+    """Of each kernel also the call that launched it; of those that ``CUPTI_STAND_IN_FORGETS`` begins with, not that."""
+    found, forgotten = [], os.environ.get("CUPTI_STAND_IN_FORGETS", "none")
+    for number, event in enumerate(softcuda.records(path), 1):
+        start, end, asked = map(_theirs, (event.begin_ns, event.end_ns, event.asked_ns))
+        if event.begin_ns < _since:
+            continue
+        if event.engine in _WAYS:
+            copy, host, device = _WAYS[event.engine], ActivityMemoryKind[event.host.upper()], ActivityMemoryKind.DEVICE
+            ends = (host, device) if event.engine == "h2d" else (device, host)
+            found.append(Record(ActivityKind.MEMCPY, start, end, event.bytes, copy, *ends))
+        if event.engine != "compute" or event.name in ("copy", "set"):
+            continue
+        found.append(Record(ActivityKind.CONCURRENT_KERNEL, start, end, correlation_id=number))
+        if forgotten not in event.name:
+            found.append(Record(ActivityKind.RUNTIME, asked - 400, asked + 200, correlation_id=number))
+    return found
+
+
+def _of_device() -> list[Record]:
     trace = Trace.read(Path(os.environ["REFDEVICE_TRACE"]))
     found = []
     for event in trace.of("inference", "h2d", "d2h"):
@@ -129,6 +155,7 @@ def _records() -> list[Record]:
 
 
 _COPIES = {1: ActivityMemcpyKind.HTOD, 2: ActivityMemcpyKind.DTOH}
+_WAYS = {"h2d": ActivityMemcpyKind.HTOD, "d2h": ActivityMemcpyKind.DTOH}
 
 
 def _memory(number: int) -> int:
