@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.items import failures, point_as_result
+from ortbench.facts.run import facts_of
 from ortbench.features.sweep.analysis import best_of, has_a_cost, merge, summarise_switching
 from ortbench.features.sweep.plan import Shape
+from ortbench.features.sweep.report import mode_table
 from ortbench.model.metric_names import Slo
 from ortbench.model.modes import CPU, RESIDENT
 from ortbench.model.result import FAILED, OK, RUN, Case, Result
@@ -85,6 +87,26 @@ def test_a_few_rounds_tell_what_is_far_apart_and_no_more(slower: list[int], ties
     assert best(result, CPU) == ("batch=1", ties)
     assert there(result.own["best"])["modes"][CPU]["verdict"] == verdict
     assert (found.verdict, found.values["shape"], list(values(found).get("ties", []))) == (verdict, "batch=1", ties)
+
+
+def test_the_best_shape_of_a_grid_is_told_for_each_size_of_the_other_dimension() -> None:
+    """Items are of the batch: short sequences always have most a second, and long ones a best batch of their own."""
+    times = {(1, 16): 100, (4, 16): 200, (1, 128): 1000, (2, 128): 2000, (4, 128): 9000}  # in µs
+    made = {
+        f"batch={batch} sequence={length}": of_batch(
+            batch, passed(with_bytes(measured(CPU, latency=steady([us * US] * 100)), 8, 8))
+        )
+        for (batch, length), us in times.items()
+    }
+    result = merged(made)
+    for shape, (batch, length) in zip(result.shapes, times, strict=True):
+        shape.shape = {"batch": batch, "sequence": length}
+    assert best(result, CPU) == ("batch=4 sequence=16", [])
+    (found,) = (it for it in facts_of(result) if it.key == ("best-shape", "by-size"))
+    assert found.values["sizes"] == ["batch=4 at sequence=16", "batch=1 or batch=2 at sequence=128"]
+    table = mode_table(result)
+    (column,) = (at for at, it in enumerate(table.columns) if it.name == "best")
+    assert [row[column] for row in table.rows] == ["worse", "best", "as good", "as good", "worse"]
 
 
 def test_a_limit_leaves_out_what_does_not_keep_it() -> None:

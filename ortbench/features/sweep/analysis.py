@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from statistics import median
@@ -62,8 +62,29 @@ def best_of(result: Result, slo: Slo | None) -> Best | None:
     return {"mode": max(rates, key=lambda mode: rates[mode]) if rates and by == ITEMS else None, "modes": found}
 
 
-def _best(result: Result, mode: str, slo: Slo | None, by: str) -> BestShape | None:
-    there = [it for it in cases_of(result, mode) if it[1].stats(LATENCY) and (slo is None or meets_slo(it[1], slo))]
+def shapes_by_other_sizes(result: Result) -> dict[str, list[str]]:
+    """In a grid, for each size of the dimensions that do not count items, the shapes that differ in that one alone; else nothing."""
+    dims, counting = differing_dims(result.shapes), {it.items["dim"] for it in result.shapes if it.items is not None}
+    others = [it for it in dims if it not in counting]
+    found: dict[str, list[str]] = {}
+    for shape in result.shapes if others and len(others) == len(dims) - 1 else ():
+        found.setdefault(" ".join(f"{it}={shape.shape[it]}" for it in others), []).append(shape.name)
+    return found
+
+
+def best_by_other_sizes(result: Result, mode: str) -> dict[str, BestShape]:
+    """The best shape of each of these."""
+    every = shapes_by_other_sizes(result).items()
+    found = {sizes: _best(result, mode, slo_of(result), ITEMS, names) for sizes, names in every}
+    return {sizes: best for sizes, best in found.items() if best is not None}
+
+
+def _best(
+    result: Result, mode: str, slo: Slo | None, by: str, names: Collection[str] | None = None
+) -> BestShape | None:
+    """The best shape of a mode, of all or of those with some names."""
+    measured = [it for it in cases_of(result, mode) if it[1].stats(LATENCY) and (names is None or it[0].name in names)]
+    there = [it for it in measured if slo is None or meets_slo(it[1], slo)]
     if not there:
         return None
     best = max(there, key=lambda it: _bytes(it[0]) if by == BYTES else it[1].value(ITEM_THROUGHPUT) or 0)
@@ -144,10 +165,11 @@ def _bytes(point: Point) -> int:
     return sum(tensor["bytes"] or 0 for tensor in point.inputs)
 
 
-def ties(result: Result, mode: str) -> tuple[list[str], list[str]]:
-    """Of the shapes that cannot be told from a mode's best: those that are as good, and those of which it cannot be told."""
+def ties(result: Result, mode: str, best: BestShape | None = None) -> tuple[list[str], list[str]]:
+    """Of the shapes that cannot be told from a mode's best, or from another one: those that are as good, and those of which it cannot be
+    told."""
     found: tuple[list[str], list[str]] = [], []
-    if (best := best_shape_in(result, mode)) is None:
+    if (best := best or best_shape_in(result, mode)) is None:
         return found
     cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)}
     for name in best["ties"]:

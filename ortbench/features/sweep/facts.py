@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ortbench.analysis.advice import Weight, again
 from ortbench.analysis.items import cases_of, differing_dims
@@ -11,6 +11,7 @@ from ortbench.facts.common import Fact, Quantity, Values, condition, ns, per_s, 
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
 from ortbench.features.sweep.analysis import (
     ITEMS,
+    best_by_other_sizes,
     has_a_cost,
     how_known,
     is_noisy,
@@ -76,8 +77,16 @@ def _best(result: Result) -> Iterator[Fact]:
             yield Fact("best-shape", "noise", mode, {"shape": best["shape"]}, _longer(result))
         elif mode in first:
             yield _best_shape(result, mode, best)
+            if by_size := best_by_other_sizes(result, mode):
+                sizes = [f"{_or([it['shape'], *it['ties']], size)} at {size}" for size, it in by_size.items()]
+                yield Fact("best-shape", "by-size", mode, {"sizes": sizes, **condition(result, mode)})
     if differing_dims(result.shapes) and not any(it.items for it in result.shapes):
         yield Fact("items", "unknown", "", {})
+
+
+def _or(names: Sequence[str], size: str) -> str:
+    """Shapes of a size that is said: ``batch=4 or batch=8``, those that cannot be told apart."""
+    return " or ".join(" ".join(word for word in name.split() if word not in size.split()) for name in names)
 
 
 def _point(result: Result, best: BestShape) -> Mapping[str, int | float | str]:
@@ -161,6 +170,7 @@ SENTENCES = {
     ("best-shape", "known"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}.", "batch to this shape", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
     ("best-shape", "largest"): Sentence("{shape} has the most items/s with {mode:if}: {rate:ci}. A larger one may have more.", "try larger shapes", _ANSWER, "good", "sweeps", figure=("Best shape", "shape")),
     ("best-shape", "tied"): Sentence("No shape alone has the most items/s with {mode:if}: {rate:ci} with {shape}, the same with {ties}.", "take the smallest of them", _ANSWER, "good", "sweeps", figure=("Items/s", "rate")),
+    ("best-shape", "by-size"): Sentence("Most items/s with {mode:if}: {sizes:all}.", "batch to the shape of a request's size", _ANSWER, "good", "sweeps"),
     ("best-shape", "open"): Sentence("Cannot tell whether {shape} or {ties} has the most items/s with {mode}: {rate:ci}.", LONGER, _ANSWER, "unclear", "sweeps"),
     ("best-shape", "noise"): Sentence("The machine was too busy to tell which shape has the most items/s with {mode}.", WAIT, _ANSWER, "unclear", "noise"),
     ("slo-shape", "largest"): Sentence("{shape} is the largest shape that meets {slo} with {mode}.", "pad to no more than this shape", _ANSWER, "good", "sweeps"),

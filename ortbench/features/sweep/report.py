@@ -10,7 +10,16 @@ from ortbench.analysis.items import failures, mode_by_mode
 from ortbench.core import units
 from ortbench.core.features import part_of, passes
 from ortbench.core.safe_text import first_of
-from ortbench.features.sweep.analysis import ITEMS, has_a_cost, is_noisy, meets_slo, slo_of, ties
+from ortbench.features.sweep.analysis import (
+    ITEMS,
+    best_by_other_sizes,
+    has_a_cost,
+    is_noisy,
+    meets_slo,
+    shapes_by_other_sizes,
+    slo_of,
+    ties,
+)
 from ortbench.features.sweep.model import Switching
 from ortbench.model.metrics import RATIO
 from ortbench.model.modes import (
@@ -53,10 +62,14 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Ta
     stored = result.own.get("best")
     best, slo = stored["modes"] if stored else {}, slo_of(result)
 
-    tied = {mode: ties(result, mode) for mode in best}
+    # In a grid the best is looked for among the shapes of one size otherwise.
+    group_of = {name: sizes for sizes, named in shapes_by_other_sizes(result).items() for name in named}
+    by_size = {mode: best_by_other_sizes(result, mode) if group_of else {} for mode in best}
+    tied: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
 
     def mark(case: Case) -> str:
-        shape, of = names[id(case)], best.get(case.mode)
+        shape = names[id(case)]
+        of = by_size.get(case.mode, {}).get(group_of.get(shape, ""), best.get(case.mode))
         if case.mode not in best or (slo is not None and is_rate(case.mode, LATENCY)):
             return model.NOTHING
         met = slo is None or meets_slo(case, slo)
@@ -64,7 +77,10 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Ta
             return f"SLO {_MET[False]}" if met is False else CANNOT_TELL
         if of["by"] != ITEMS:
             return BEST if shape == of["shape"] else SMALLER
-        alike, unknown = tied[case.mode]
+        key = case.mode, of["shape"]
+        if key not in tied:
+            tied[key] = ties(result, case.mode, of)
+        alike, unknown = tied[key]
         first = CANNOT_TELL if unknown else TIE if alike else BEST
         return first if shape in (of["shape"], *alike, *unknown) else WORSE
 
