@@ -10,6 +10,7 @@ import pytest
 
 from ortbench.features.tune.analysis import ALPHA, LOAD_FINALISTS, TOGETHER, Elimination, Halving, Search, tail_of
 from ortbench.features.tune.facts import search_facts
+from ortbench.features.tune.measure import REQUESTS
 from ortbench.features.tune.model import FIRST, LOAD_GOALS, P99, Configuration, Ratio, Tried
 from ortbench.features.tune.plan import INTERACTING, NEWER_ENTRIES, name_of, space_of
 from ortbench.model.modes import CPU_TIME, LATENCY
@@ -237,7 +238,7 @@ def test_a_search_under_load_finds_what_the_grid_has_in_a_fifth_of_its_time(
     while len(found := search.candidates()[:TOGETHER]) > 1:
         made = {name_of(it): costs(dict(it)) for it in found}
         race = Halving([*made])
-        for requests in (24, 36, 60):
+        for requests in REQUESTS:
             left = [name for name in made if race.needs_more(name)]
             spent += requests * len(left)
             figures = {name: dict(zip(LOAD_GOALS, made[name], strict=True)) for name in left}

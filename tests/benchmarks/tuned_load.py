@@ -14,14 +14,16 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ortbench.analysis.comparison import compare_series
+from ortbench.core.safe_text import plain_name
 from ortbench.features.tune.analysis import Search
 from ortbench.features.tune.facts import P99_FIGURE, load_series
 from ortbench.features.tune.job import available_cores
-from ortbench.features.tune.model import FIRST, Configuration
+from ortbench.features.tune.model import Configuration
 from ortbench.features.tune.plan import INTERACTING, NEWER_ENTRIES, name_of, space_of
 from ortbench.jobs.run import measure
 from ortbench.measure.process import ask_once
@@ -35,6 +37,12 @@ def run(*words: object) -> float:
     began = time.monotonic()
     subprocess.run([sys.executable, "-P", "-m", "ortbench", *map(str, words), "-q"], check=True)
     return time.monotonic() - began
+
+
+def p99_of(file: Path) -> int:
+    """The p99 of the one load point of a result, ns."""
+    (case,) = (it for it in json.loads(file.read_text())["cases"] if it["point"])
+    return int(case["metrics"]["latency"]["p99"])
 
 
 def main() -> None:
@@ -104,16 +112,15 @@ def main() -> None:
 def compare(asked: Any, plan_of: Any, done: dict[str, Any], every: list[Configuration]) -> None:
     """Measure the best of all beside that of the search, and print how they compare."""
     by_name = {name_of(it): it for it in every}
-    stored = json.loads((asked.folder / "tune.json").read_text())
+    folders = {plain_name(name): name for name in by_name}
+    p99 = {folders[it.parent.name]: p99_of(it) for it in (asked.folder / "tune").glob("*/*/result.json")}
     best = min((name for name in done if name != "tune"), key=lambda name: done[name]["p99"])
-    found = next((it["configuration"] for it in stored["best"] if it["goal"] == "p99"), None) or name_of(FIRST)
+    found = min(p99, key=lambda name: p99[name])
     all_s = sum(it["s"] for name, it in done.items() if name != "tune")
     share = f"in {done['tune']:.0f} of {all_s:.0f} s ({done['tune'] / all_s:.1%}), {len(every)} configurations"
     if found == best:
         print(f"{asked.model}: the same: {best}, {share}")
         return
-    from dataclasses import replace
-
     plans = [plan_of(asked.model, by_name[name], ()) for name in (best, found)]
     plans = [replace(it, part=replace(it.part, duration_s=LONGER * asked.duration)) for it in plans]
     results = measure(plans, None, [best, found], quiet=True).results

@@ -12,20 +12,24 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.intervals import Interval
+from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.features.load.plan import load_in
+from ortbench.features.tune import job
 from ortbench.features.tune.analysis import Search
 from ortbench.features.tune.job import tuning
 from ortbench.features.tune.job.tuning import Tuning, measure_in_turns
 from ortbench.features.tune.model import FIRST, failed_try
 from ortbench.features.tune.plan import NEWER_ENTRIES, name_of, space_of
 from ortbench.features.tune.report import left_out
+from ortbench.jobs.publishing import Measured
 from ortbench.measure.process import ask_once
 from ortbench.measure.progress import duration_for
 from ortbench.model.settings import Several
 from ortbench.plan.plan import Observer, Plan
 from ortbench.report.records import markdown
 from tests.conftest import MODELS, SCREEN, ortbench
+from tests.results import case, on_host, result_of
 from tests.truth import relu_model
 from tests.versions import environment
 
@@ -164,6 +168,22 @@ def test_onnx_runtime_says_which_entries_it_knows(older: bool) -> None:
     python = str(environment("1.24.4") / "bin" / "python") if older else None
     found = ask_once(60, python, "known_entries", entries=[*NEWER_ENTRIES, "session.intra_op.nonsense"])
     assert found == ([] if older else [*NEWER_ENTRIES])
+
+
+def test_threads_beyond_the_cores_are_not_tried_and_the_default_is_said_to_have_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for usable, limit, cores in ((8, None, 8), (8, 2.5, 2), (8, 0.5, 1), (2, 4.0, 2), (None, None, 1)):
+        monkeypatch.setattr(job, "usable_cores", lambda found=usable: found)
+        monkeypatch.setattr(job, "core_limit", lambda found=limit: found)
+        assert job.available_cores() == cores
+    result = on_host(result_of(case("cpu-tensors")))
+    result.target["ep"] = CPU_EP
+    result.environment["cpu"] |= {"usable_cores": 2, "physical_cores": 8}
+    for threads, verdicts in ((None, ["of-the-host"]), (2, [])):
+        result.target["intra_op_threads"] = threads
+        found = job.thread_findings(Measured([result], [], False))
+        assert [(it.code, it.verdict, it.next) for it in found] == [("threads", it, "") for it in verdicts]
 
 
 def searching(monkeypatch: pytest.MonkeyPatch, max_time_s: float, **given: Any) -> tuple[Tuning, list[Plan]]:

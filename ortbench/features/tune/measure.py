@@ -123,14 +123,14 @@ class Racer(InRace):
 # Under load
 
 
-_REQUESTS = (24, 36, 60)  # of each configuration in the rounds of a race
+REQUESTS = (24, 40, 72)  # of each configuration in the rounds of a race
 _LEAST_S = 0.25  # of a block
 _PATIENCE_S = 1.0  # for which more requests than can be served are waited for
 
 
 def race_s(rate: float, share: float = 1.0) -> float:
     """About how long a race takes a configuration that stays to its end, s, at so many requests per second; `share`: see `LoadRace`."""
-    return sum(max(_LEAST_S, share * it / rate) for it in _REQUESTS)
+    return sum(max(_LEAST_S, share * it / rate) for it in REQUESTS)
 
 
 class LoadRace(Race):
@@ -162,7 +162,7 @@ class LoadRace(Race):
     def blocks(self, racers: Sequence[LoadRacer], series: Sequence[Series]) -> Iterator[Block[Series]]:
         """In each round a block of each configuration that is left, of requests that are due at the same moments on all."""
         shuffled = random.Random(racers[0].plan.inputs.seed)
-        for number, requests in enumerate(_REQUESTS):
+        for number, requests in enumerate(REQUESTS):
             left = [it for it in series if self.halving.needs_more(racers[it.configuration].name)]
             if len(left) < 2 or time.monotonic() > self._ends:
                 return

@@ -250,7 +250,7 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
             Said(goal=best.what, configuration=name, text=sentence(best.fact), python=python, cpp=cpp)
         )
         stored.setdefault("findings", []).append(record(best.fact))
-    lacking = [*_threads(done), *_not_done(now, done)]
+    lacking = [*thread_findings(done), *_not_done(now, done)]
     stored.setdefault("findings", []).extend(map(record, lacking))
     _save(folder, stored)
     before = _left_out(now, done, lacking)
@@ -259,7 +259,7 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
     )
 
 
-def _threads(done: Measured) -> list[Fact]:
+def thread_findings(done: Measured) -> list[Fact]:
     """That the first configuration has more threads than there are cores, which no other one has."""
     from ortbench.facts.common import thread_facts
 
@@ -299,7 +299,7 @@ def _publish_under_load(now: Tuning, done: Measured, stored: Stored, folder: Pat
         name = None if best.number is None else done.names[best.number]
         python = [] if best.number is None else serving_lines(done.results[best.number])
         stored["best"].append(Said(goal=best.what, configuration=name, text=sentence(best.fact), python=python, cpp=[]))
-    facts = [*_threads(done), *(it.fact for it in answers), *lacking]
+    facts = [*thread_findings(done), *(it.fact for it in answers), *lacking]
     stored["findings"] = [*map(record, facts)]
     _save(folder, stored)
     tried = f"tried {len(now.search.tried_configurations)} of {len(now.search.every())}"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _LOAD_S = 5.0  # for which each of the best is measured under load, or for so many requests, which a p99 takes
 _REQUESTS = 300
 _FAST = 1000.0  # requests per second of clients, before any were measured
+_COMMAND_S = 4.0  # that a command takes which measures one configuration, besides that time
 _PART = 1 / 6  # of the time that all configurations would take, for which a search under load goes on at most
 _LEAST_SHARE = 0.3  # of the requests of a race under load, where time is short
 _RACE_S = 1.0  # for which a configuration is measured in a race, at most
@@ -220,7 +221,7 @@ class LoadTuning(Tuning):
     @property
     def enough_s(self) -> float:
         """A part of the time that all configurations would take; where these are few, as long as one race and the best ones take."""
-        every_s = len(self.search.every()) * (self.open_s + self.most_s)
+        every_s = len(self.search.every()) * (_COMMAND_S + self.most_s)
         return max(_PART * every_s, self.last_s + TOGETHER * (self.open_s + self.race_s))
 
 
