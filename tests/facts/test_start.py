@@ -37,3 +37,9 @@ def test_a_start_has_its_parts_and_their_sum() -> None:
     assert (case.whole, case.median("start.ready")) == ("start.ready", 2_000_000_000)
     assert series_of(case, "start.ready").blocks == series_of(case).blocks
     assert len(series_of(case, "start.session").blocks) == 10
+
+
+def test_a_model_that_was_compiled_ahead_says_how_long_that_took_and_its_size() -> None:
+    result = start_result(*USUAL)
+    result.part["compiled"] = {"compile_ns": 120_000_000, "bytes": 214_000}
+    assert values(fact(result, "compiled-ahead")) == {"time": 120_000_000, "size": 214_000}

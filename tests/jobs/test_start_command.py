@@ -15,6 +15,8 @@ from ortbench.features.suite.job.jobs import jobs_of
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import START_PARTS
 from tests.conftest import MODELS, ortbench
+from tests.refdevice import EP_NAME
+from tests.versions import environment
 
 TINY = MODELS / "tiny.onnx"
 REAL = ("nice", "-n", "0")  # the clock of a fork is not that of the processes that it starts
@@ -39,6 +41,34 @@ def test_a_start_is_measured_from_nothing_to_ready(tmp_path: Path) -> None:
         assert all(ns > 0 for part in parts for ns in part)
         assert case["metrics"]["start.memory"]["min"] > 10_000_000
         assert result["start"]["launch_ns"] > 0
+
+
+@pytest.mark.wide
+@pytest.mark.process
+def test_starts_open_the_model_that_was_compiled_ahead(tmp_path: Path) -> None:
+    """By QNN's EP, which simulates its device and writes what it compiled into a file of its own."""
+    python = environment("qnn")
+    (backend,) = python.glob("lib/python*/site-packages/onnxruntime_qnn/libQnnHtp.so")
+    ep = ("--ep", "qnn", "--ep-option", f"backend_path={backend}", "--python", python)
+    line = ("start", TINY, *ep, "--iterations", 2, "--compile-cache", "none,ahead")
+    ran = ortbench(*line, "--out", tmp_path / "out", prefix=REAL)
+    assert ran.code == 0, ran.err
+    ahead, plain = (json.loads(it.read_text()) for it in sorted((tmp_path / "out").glob("*/*/result.json")))
+    assert [it["cases"][0]["checks"]["outputs"]["verdict"] for it in (ahead, plain)] == ["passed"] * 2
+    assert (ahead["start"]["compile_cache"], plain["start"]["compile_cache"]) == ("ahead", "none")
+    assert "compiled" not in plain["start"]
+    assert ahead["start"]["compiled"]["compile_ns"] > 0
+    assert ahead["start"]["compiled"]["bytes"] > 1000
+    assert ("ahead.onnx" in ahead["start"]["program"], "ahead.onnx" in plain["start"]["program"]) == (True, False)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("ep", ["CPUExecutionProvider", EP_NAME])
+def test_an_ep_that_compiles_nothing_ahead_says_so(ep: str, real_library: Path, tmp_path: Path) -> None:
+    named = ("--ep-library", real_library) if ep == EP_NAME else ()
+    ran = ortbench("start", TINY, "--ep", ep, *named, "--compile-cache", "ahead", "--iterations", 1, "--out", tmp_path)
+    assert ran.code == 1
+    assert ran.error_line.startswith(f"cpu-tensors failed: {ep} compiles no part of this model ahead of time")
 
 
 def test_a_gate_with_a_metric_of_starts_measures_starts() -> None:

@@ -28,4 +28,5 @@ FEATURE = Feature(
     },
     options={"Starts": ("start",), "IN_SUITES": ()},
     plans={"start": "start_of"},
+    requests={"compile_ahead": "worker"},
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.advice import Weight, again
-from ortbench.facts.common import Fact, Values, ns, share
+from ortbench.facts.common import Fact, Values, bytes_of, ns, share
 from ortbench.facts.sentences import Sentence
 from ortbench.model.metrics import metric
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_PARTS
@@ -20,6 +20,9 @@ def kind_facts(result: Result) -> Iterator[Fact]:
         whole = case.median(LATENCY)
         if case.status != OK or not whole:
             continue
+        if compiled := result.part.get("compiled"):
+            made: Values = {"time": ns(compiled["compile_ns"]), "size": bytes_of(compiled["bytes"])}
+            yield Fact("compiled-ahead", "known", case.mode, made)
         parts = {part: took for part in START_PARTS if (took := case.median(part)) is not None}
         if parts:
             most = max(parts, key=lambda it: parts[it])
@@ -35,5 +38,6 @@ def kind_facts(result: Result) -> Iterator[Fact]:
 # fmt: off
 SENTENCES = {
     ("start-part", "longest"): Sentence("Longest part of a start: {part}, {share} of the time to ready ({time} of {whole}).", "session: --optimized-model or --engine-cache; first inference: warm up before traffic comes; else keep the process alive", _ANSWER, "", "start", figure=("One start", "whole")),
+    ("compiled-ahead", "known"): Sentence("Starts open the model compiled ahead of time, in {time}: {size}.", "write these files with onnxruntime.ModelCompiler and ship them", _COST, "", "start"),
     ("first-inference", "slow"): Sentence("The first inference takes {first}, the second {second}.", "warm up before traffic comes", _GAIN, "", "start"),
 }

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
@@ -156,7 +156,7 @@ def run_program(folder: Path, python: str | None, timeout_s: float, outputs: Pat
     return Start(begun, launched - begun, ended - begun, samples, told["cpu"], told.get("waits"))
 
 
-_IS_COLD = "cold"  # a cache, as options say
+_IS_COLD, _KEPT, _AHEAD = "cold", ("warm", "cold"), "ahead"  # a cache, as options say
 _COLD = 0.05  # of the model's files, that may be in memory where they are cold
 Write = Callable[[Plan, Opened, Prepared, Program], str]  # writes the program that is started
 
@@ -211,13 +211,18 @@ class StartConfiguration(Configuration):
             raise Unsupported("an input has a type that numpy has not, and starts read their inputs with numpy alone")
         self._files = files_of(Path(self.plan.model))
         program: Program = self.ask("program", mode=mode)
-        if self._starts.compile_cache is not None:
+        plan = self.plan
+        if self._starts.compile_cache == _AHEAD:
+            path = self._folder / "ahead.onnx"
+            self.result.part["compiled"] = self.ask("compile_ahead", path=str(path))
+            self._files, plan = files_of(path), replace(plan, model=str(path))
+        elif self._starts.compile_cache in _KEPT:
             session = program["session"]
             session["options"] |= cache_options(
                 session["ep"], str(self._kept), session["options"], "--compile-cache", CACHES
             )
             session["engines"] = str(self._kept)
-        source = self._write(self.plan, self._opened, self._prepared[mode], program)
+        source = self._write(plan, self._opened, self._prepared[mode], program)
         try:
             (self._folder / PROGRAM).write_text(source, encoding="utf-8")
         except OSError as error:
@@ -280,7 +285,7 @@ class StartConfiguration(Configuration):
             held = "how much" if cached is None else f"{share(cached)}"
             why = "is not known" if cached is None else "was in memory before a start"
             self.result.warn("file-cache-warm", f"--file-cache cold: {held} of the model's files {why}")
-        if self._starts.compile_cache is not None and not (self._kept.is_dir() and any(self._kept.iterdir())):
+        if self._starts.compile_cache in _KEPT and not (self._kept.is_dir() and any(self._kept.iterdir())):
             self.result.warn(
                 "nothing-compiled", f"--compile-cache: {self.result.target['ep']} kept nothing of what it compiled"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from ortbench.model import modes
 from ortbench.model.kinds import RUN, Kind, View, figures, tails
@@ -48,17 +48,25 @@ def work_of(_: Any) -> StartWork:
     return StartWork()
 
 
+class Compiled(TypedDict):
+    """A model that was compiled ahead of time: how long that took, and the bytes of its files."""
+
+    compile_ns: int
+    bytes: int
+
+
 class Start(TypedDict):
     """How processes were started: ``program``, what each ran; ``launch_ns``, the median time in which ortbench had the system
     make the process, which is inside of ``start.interpreter``; ``file_cache`` and ``compile_cache`` (null where the EP kept nothing)
     as they were asked for; ``cached``, the median share of the model's files that was in the system's cache right before a start, null
-    where the system does not tell."""
+    where the system does not tell; ``compiled``, the model that was compiled ahead of time, if it was."""
 
     program: str
     launch_ns: int
     file_cache: str
     compile_cache: str | None
     cached: float | None
+    compiled: NotRequired[Compiled]
 
 
 class Parts(TypedDict, total=False):

@@ -17,10 +17,10 @@ from ortbench.plan.plan import Plan
 from ortbench.plan.plan_builder import plan_of
 
 WARM, COLD = "warm", "cold"
+AHEAD, NONE = "ahead", "none"  # compiled before any start; by no other start
 _DURATION_S = FEATURE.commands["start"].options["duration"]["default"]
 _cache = partial(
-    option, panel=MEASURED, choices=(WARM, COLD), lists=CHOICES._replace(example=f"{WARM},{COLD}"), commands=("start",),
-    common=("start",), is_live_only=True,
+    option, panel=MEASURED, commands=("start",), common=("start",), is_live_only=True,
 )  # fmt: skip
 # What makes a bench of a suite one of starts.
 IN_SUITES = (new_option("start", "", "Starts of fresh processes.", MEASURED, FLAG, commands=()),)
@@ -28,16 +28,23 @@ IN_SUITES = (new_option("start", "", "Starts of fresh processes.", MEASURED, FLA
 
 @dataclass(frozen=True)
 class Starts(Part):
-    """Fresh processes, one after the other; the EP keeps nothing where `compile_cache` is None."""
+    """Fresh processes, one after the other; the EP keeps nothing where `compile_cache` is None or `NONE`."""
 
     file_cache: str = _cache(
-        "file-cache", "STATE", "Have the model's files in the system's cache (warm) or not (cold).", default=WARM
+        "file-cache",
+        "STATE",
+        "Have the model's files in the system's cache (warm) or not (cold).",
+        default=WARM,
+        choices=(WARM, COLD),
+        lists=CHOICES._replace(example=f"{WARM},{COLD}"),
     )
     compile_cache: str | None = _cache(
         "compile-cache",
         "STATE",
-        "Have the EP find what it compiled before (warm) or nothing (cold).",
-        shown="the EP keeps nothing",
+        "Have the EP find what it compiled in an earlier start (warm), or ahead of time.",
+        choices=(WARM, COLD, AHEAD, NONE),
+        lists=CHOICES._replace(example=f"{NONE},{AHEAD}"),
+        shown="none: the EP keeps nothing",
     )
 
     folder = "start"
