@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.comparison import BETWEEN_RUNS, between_runs, rows
-from ortbench.core import signals
+from ortbench.core import files, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.facts.common import certificate_facts
 from ortbench.facts.comparison import between_runs_facts
@@ -175,9 +175,25 @@ def test_what_was_measured_before_ctrl_c_is_a_certificate_or_leaves_the_old_one(
     assert more is not None
     assert (code, len(more["runs"]), more["certificate"]["runs"], more["certificate"]["busy"]) == (DONE, 6, 6, False)
     assert more["certificate"]["between_runs"] > 0.1
+    # One of a busy machine does not take the place of one of a quiet machine.
+    assert certify(taken(3, others=1.5), False, tmp_path, monkeypatch) == (DONE, more)
+    assert f"ortbench: the machine was busy; the certificate of {date} stays\n" in capsys.readouterr().err
+    (tmp_path / "state" / "certificate.json").unlink()
     _, busy = certify(taken(3, others=1.5), False, tmp_path, monkeypatch)
     assert busy is not None
-    assert (len(busy["runs"]), busy["certificate"]["busy"]) == (6, True)
+    assert (busy["runs"], busy["certificate"]["runs"], busy["certificate"]["busy"]) == ([], 3, True)
+    assert "! Busy machine: other processes used 75% of 2 cores" in capsys.readouterr().out
+
+
+def test_a_certificate_that_cannot_be_kept_is_shown_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "state").write_text("")
+    with files.noting_apart():
+        assert certify(taken(3), False, tmp_path, monkeypatch) == (DONE, None)
+        (line,) = files.not_written()
+    assert line == f"{tmp_path}/state/certificate.json was not written: File exists"
+    assert "smallest difference" in capsys.readouterr().out
 
 
 CERTIFICATE: Certificate = {

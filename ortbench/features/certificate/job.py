@@ -40,26 +40,37 @@ def certify(given: RawOptions, target: Target) -> int:
         observer = observer_for(stack, quiet=not sys.stderr.isatty())
         plans = plans_of(Path(folder), target.python, asked.certify)
         visits, is_interrupted = take_visits(plans, asked.certify, observer)
-    kept = make_certificate(visits)
+    old = read_certificate()
+    kept = make_certificate(visits, old)
+    stays = "" if old is None else f"; the certificate of {old['certificate']['created'][:10]} stays"
     if kept is None:
-        old = read_certificate()
-        stays = "" if old is None else f"; the certificate of {old['certificate']['created'][:10]} stays"
         why = "interrupted" if is_interrupted else "the time is over"
         complain(f"{why} before {FEWEST} runs of {STRETCH_S:g} s were measured{stays}")
         return INTERRUPTED if is_interrupted else BENCHMARK_FAILED
-    file = state_file(CERTIFICATE)
-    with noting(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps(kept, indent=1) + "\n")
+    file = None if is_worse(kept, old) else state_file(CERTIFICATE)
+    if file is None:
+        complain(f"the machine was busy{stays}")
+    else:
+        with noting(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, json.dumps(kept, indent=1) + "\n")
     if not write_json({"certificate": kept["certificate"], "machine": kept["machine"]}, given.get("json")):
         from ortbench.report.terminal import print_report
 
-        print_report(build_certificate(kept, [it for visit in visits for it in visit.results], str(file)))
+        results = [it for visit in visits for it in visit.results]
+        print_report(build_certificate(kept, results, None if file is None else str(file)))
     return INTERRUPTED if is_interrupted else DONE
 
 
-def make_certificate(taken: Sequence[Taken]) -> KeptCertificate | None:
-    """What visits come to, with the runs of earlier certificates of the same machine; None of too few. `BenchmarkFailed`: the model does
+def is_worse(kept: KeptCertificate, old: KeptCertificate | None) -> bool:
+    """Whether a certificate is of a machine that was busy, and an older one that still holds of the same when it was quiet."""
+    if old is None or old["machine"] != kept["machine"]:
+        return False
+    return kept["certificate"]["busy"] and not old["certificate"]["busy"]
+
+
+def make_certificate(taken: Sequence[Taken], old: KeptCertificate | None) -> KeptCertificate | None:
+    """What visits come to, with the runs of an old certificate of the same machine; None of too few. `BenchmarkFailed`: the model does
     not run."""
     cases = [case for visit in taken for result in visit.results for case in result.cases]
     if failed := [case.reason for case in cases if case.status == FAILED]:
@@ -69,7 +80,6 @@ def make_certificate(taken: Sequence[Taken]) -> KeptCertificate | None:
     if len(whole) < FEWEST:
         return None
     environment = whole[0][0].results[0].environment
-    old = read_certificate()
     runs = [] if old is None or stale_reasons(old, environment) else old["runs"]
     for run, _ in whole:
         runs.append({"at_s": run.at_s, "medians_ns": [it.median(CPU, LATENCY) or 0.0 for it in run.results]})

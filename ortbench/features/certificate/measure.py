@@ -40,9 +40,21 @@ class _Until(SequentialTest):
         return time.perf_counter_ns() < self._until_ns
 
 
+class _OfAll(Observer):
+    """Tells an observer of each visit how long all of them still take."""
+
+    def __init__(self, observer: Observer, end_ns: int) -> None:
+        self._end_ns = end_ns
+        self.stage = observer.stage  # type: ignore[method-assign]
+        self._show_time_left = observer.show_time_left
+
+    def show_time_left(self, seconds: float) -> None:
+        self._show_time_left(max(0.0, (self._end_ns - time.perf_counter_ns()) / 1e9))
+
+
 def plans_of(folder: Path, python: str | None, budget_s: float) -> list[Plan]:
     """The model twice, and one that does more work, on the CPU EP."""
-    loop = Loop(duration_s=budget_s, precision=None, processes=1, phases=(LATENCY,))
+    loop = Loop(duration_s=budget_s / visits_in(budget_s) / len(NAMES), precision=None, processes=1, phases=(LATENCY,))
     found = []
     for name in NAMES:
         model = folder / f"{name}.onnx"
@@ -51,14 +63,19 @@ def plans_of(folder: Path, python: str | None, budget_s: float) -> list[Plan]:
     return found
 
 
+def visits_in(budget_s: float) -> int:
+    return max(FEWEST, round(budget_s / VISIT_S))
+
+
 def take_visits(plans: Sequence[Plan], budget_s: float, observer: Observer | None = None) -> tuple[list[Taken], bool]:
     """Visits until the time is over, and whether that was interrupted; `BenchmarkFailed` where the model does not run."""
-    count = max(FEWEST, round(budget_s / VISIT_S))
+    count = visits_in(budget_s)
     begun_ns, found = time.perf_counter_ns(), list[Taken]()
+    of_all = _OfAll(observer or Observer(), begun_ns + round(budget_s * 1e9))
     for number in range(1, count + 1):
         configurations = [Configuration(plan, name=name) for plan, name in zip(plans, NAMES, strict=True)]
         until = _Until(begun_ns + round(budget_s * 1e9 * number / count))
-        driver, at_s = Driver(configurations, Rounds, observer, test=until), time.time()
+        driver, at_s = Driver(configurations, Rounds, of_all, test=until), time.time()
         try:
             found.append(Taken(at_s, driver.run()))
         except KeyboardInterrupt:  # before its models were open

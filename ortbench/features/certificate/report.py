@@ -30,7 +30,7 @@ _ENOUGH = 0.9  # of gates that are to find what is planted
 _COLUMNS = (Column("gate of", Kind.NUMBER, KEY), Column("smallest difference", Kind.NUMBER))
 
 
-def build_certificate(kept: KeptCertificate, results: Sequence[Result], saved: str) -> Report:
+def build_certificate(kept: KeptCertificate, results: Sequence[Result], saved: str | None) -> Report:
     """What a certificate says, of the results that were measured for it."""
     of, machine = kept["certificate"], kept["machine"]
     cpu = results[0].environment["cpu"]
