@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from ortbench.analysis.advice import Finding
 from ortbench.analysis.comparison import CANNOT_TELL, SAME, RatioEstimate, compare_series, word
@@ -47,7 +48,10 @@ def left_out(
     rows = tuple(
         (
             name,
-            *(model.maybe(found[name].get(it), _against) for it in (LATENCY, P99, CPU_TIME)),
+            *(
+                model.maybe(found[name].get(it), partial(_against, P99 in found[name]))
+                for it in (LATENCY, P99, CPU_TIME)
+            ),
             why.get(name, "others raced better"),
         )
         for name in order
@@ -58,11 +62,11 @@ def left_out(
     return [model.Report("ortbench tune: tried briefly", (blocks,))] if table or told or lacking else []
 
 
-def _against(found: tuple[float, Interval | None]) -> str:
-    """A ratio where a race tells it, else a word, with where it lies."""
+def _against(is_loaded: bool, found: tuple[float, Interval | None]) -> str:
+    """A ratio where a race tells it, else a word, with where it lies; under load, where no race has intervals, about what it is."""
     ratio, ends = found
     if ends is None:
-        return f"about {units.ratio(ratio)}"
+        return f"about {units.ratio(ratio)}" if is_loaded else CANNOT_TELL
     said = word(RatioEstimate(1, ratio, ratio, *ends), MARGIN)
     is_open = ends[1] > _OPEN * ratio  # a mode that is bimodal, of which a few blocks say nothing
     lies = f"from {units.ratio(ends[0])} on" if is_open else model.interval_text(ends, units.ratio)
