@@ -45,21 +45,17 @@ def left_out(
     order = sorted(
         (name for name in found if name not in failures), key=lambda name: next(iter(found[name].values()))[0]
     )
-    rows = tuple(
-        (
-            name,
-            *(
-                model.maybe(found[name].get(it), partial(_against, P99 in found[name]))
-                for it in (LATENCY, P99, CPU_TIME)
-            ),
-            why.get(name, "others raced better"),
-        )
-        for name in order
-    )
+    rows = tuple((name, *_ratios(found[name]), why.get(name, "others raced better")) for name in order)
     told = [model.Note(f"{name}: {reason}", "✗", model.BAD) for name, reason in failures.items()]
     table = [model.drop_empty_columns(model.Table(_LEFT_OUT, rows, title="Tried briefly"))] if rows else []
     blocks = [*table, model.Notes(told), model.Findings(lacking)]
     return [model.Report("ortbench tune: tried briefly", (blocks,))] if table or told or lacking else []
+
+
+def _ratios(found: Mapping[str, tuple[float, Interval | None]]) -> list[str]:
+    """The cells of a configuration's figures against the first."""
+    show = partial(_against, P99 in found)
+    return [model.maybe(found.get(goal), show) for goal in (LATENCY, P99, CPU_TIME)]
 
 
 def _against(is_loaded: bool, found: tuple[float, Interval | None]) -> str:
