@@ -369,9 +369,12 @@ def name_node(node: ProfiledNode) -> str:
 
 
 def first_name(node: ProfiledNode) -> str:
-    """The name of the first of the model's nodes that a node was made of, and how many more there are."""
+    """The name of the one of the model's nodes that a node was made of and is called by, or of the first, and how many more there are."""
     of = node["of"]
-    return f"{of[0]} +{len(of) - 1}" if len(of) > 1 and not is_compiled(node) else name_node(node)
+    if len(of) < 2 or is_compiled(node):
+        return name_node(node)
+    called = [it for it in of if node["name"].startswith(it)]
+    return f"{max(called, key=len, default=of[0])} +{len(of) - 1}"
 
 
 def each_node(

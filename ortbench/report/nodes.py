@@ -19,7 +19,8 @@ from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, cu
 
 _FIGURES = columns(Kind.NUMBER, "nodes", "time", "share of inference")
 _NODES = (
-    *columns(Kind.LONG_NAME, "node", "operator", group=KEY),
+    Column("node", Kind.LONG_NAME, KEY),
+    Column("operator", Kind.WORDS, KEY),
     Column("on", Kind.WORDS),
     *columns(Kind.NUMBER, "time", "share"),
     Column("runs in an inference", group=2),

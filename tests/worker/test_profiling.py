@@ -164,7 +164,7 @@ def test_nodes_of_a_body_are_counted_once_and_their_time_is_not_that_of_the_loop
     assert {it["op"]: it["nodes"] for it in nodes["operators"]}.items() >= operators.items()
     assert_adds_up(nodes)
     loop = next(at for at, it in enumerate(nodes["each"]) if it["op"] in ("Loop", "Scan"))
-    assert {it["op"] for it in nodes["each"] if it["inside"] == loop} == body
+    assert {(it["op"], it["count"]) for it in nodes["each"] if it["inside"] == loop} == {(op, 100) for op in body}
 
 
 def gathered(count: int) -> onnx.GraphProto:

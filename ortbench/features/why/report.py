@@ -23,7 +23,8 @@ from ortbench.report.nodes import remainder_names, table_of_nodes
 
 _TONES = {"bad": model.BAD, "good": model.GOOD, "unclear": model.UNCLEAR, "": ""}
 _COLUMNS = (
-    *model.columns(model.Kind.LONG_NAME, "node", "operator", group=model.KEY),
+    model.Column("node", model.Kind.LONG_NAME, model.KEY),
+    model.Column("operator", model.Kind.WORDS, model.KEY),
     model.Column("on", model.Kind.WORDS),
     *model.columns(model.Kind.TIME, "before", "after", "difference"),
     model.Column("share"),

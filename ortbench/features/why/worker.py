@@ -18,8 +18,6 @@ from ortbench.worker.state import State
 from ortbench.worker.tensors import inner_graphs
 
 _PREFIX = "baseline/"  # of what comes from there
-_INTEGERS = "_quantized"  # behind the name of a tensor that is only there as integers
-_ACTIVATIONS = ("Relu", "Clip")  # which quantizing makes part of what they read
 _COMPARED_BYTES = 1 << 20  # bytes of a weight that is compared whole; of a longer one the type and the shape are
 
 
@@ -135,65 +133,29 @@ class _Reverter:
         read |= {name for node in outside for name in {*node.input, *_outer_reads(node)}}
         weights = {tensor.name for tensor in self.base.initializer}
         weights |= {name for node in self.base.node if node.op_type == "Constant" for name in node.output}
-        conversions = list[Any]()
+        made = {output: node for node in self.own.node for output in node.output}
         renamed = {name: _PREFIX + name for name in inside}
         for name in {name for at in into for name in self.base_nodes[at].input} - {"", *inside, *weights}:
-            renamed[name] = self._float_value(name, conversions)
+            renamed[name] = self._float_value(name, {*made})
         for name in read & {*inside}:
-            self._replace_quantized(name, inside, renamed, conversions)
-        self._set_nodes([*self.own.node, *self._copy_nodes(into, renamed), *conversions])
+            if name not in made:
+                raise BenchmarkFailed(f"nothing of the candidate gives {name}")
+            renamed[name] = name
+            made[name].output[[*made[name].output].index(name)] = f"{_PREFIX}{name}/gone"
+        self._set_nodes([*self.own.node, *self._copy_nodes(into, renamed)])
 
-    def _float_value(self, name: str, conversions: list[Any]) -> str:
-        """What is a tensor of the baseline in the copy, once it was quantized and is a float again; adds what that takes."""
+    def _float_value(self, name: str, made: set[str]) -> str:
+        """What is a tensor of the baseline in the copy, once it was quantized and is a float again."""
         if name in {it.name for it in _graph_inputs(self.own)}:
             return name
-        quantized = {
-            node.output[0] for node in self.own.node if node.op_type == "QuantizeLinear" and node.input[0] == name
-        }
-        back = [it for it in self.own.node if it.op_type == "DequantizeLinear" and it.input[0] in quantized]
-        if back:
-            return str(back[0].output[0])
-        made = {output for node in self.own.node for output in node.output}
-        if name in made:
-            return name
-        before = [node.input[0] for node in self.base_nodes if name in node.output and node.op_type in _ACTIVATIONS]
-        if (form := next((it for it in (name, *before) if f"{it}{_INTEGERS}" in made), None)) is None:
-            raise BenchmarkFailed(f"nothing of the candidate stands for {name}")
-        conversions.append(self._conversion("DequantizeLinear", f"{form}{_INTEGERS}", form, _PREFIX + name))
-        return _PREFIX + name
-
-    def _replace_quantized(
-        self, name: str, inside: Sequence[str], renamed: dict[str, str], conversions: list[Any]
-    ) -> None:
-        """Have what reads a tensor in the copy read the baseline's, quantized where it was."""
-        made = {output: node for node in self.own.node for output in node.output}
-        form = next((it for it in (name, *reversed(inside)) if f"{it}{_INTEGERS}" in made), None)
-        if name in made:
-            renamed[name] = old = name
-        elif form is not None:
-            old = f"{form}{_INTEGERS}"
-            conversions.append(self._conversion("QuantizeLinear", _PREFIX + name, form, old))
-        else:
-            raise BenchmarkFailed(f"nothing of the candidate stands for {name}")
-        slot = [*made[old].output].index(old)
-        made[old].output[slot] = f"{_PREFIX}{old}/gone"
-
-    def _conversion(self, op: str, read: str, form: str, given: str) -> Any:
-        """A node that converts by the scale that a tensor has in the copy, where what reads it as integers reads that behind it."""
-        from onnx import helper
-
-        weights = {tensor.name for tensor in self.own.initializer}
-        slots = [
-            (node.input, slot)
-            for node in self.own.node
-            for slot, name in enumerate(node.input)
-            if name == f"{form}{_INTEGERS}"
+        readers = [
+            (node, node.input[0]) for node in self.own.node if node.op_type in ("QuantizeLinear", "DequantizeLinear")
         ]
-        scales = [inputs[slot + 1 : slot + 3] for inputs, slot in slots]
-        scale = next((it for it in scales if len(it) == 2 and {*it} <= weights), None)
-        if scale is None:
-            raise BenchmarkFailed(f"the candidate has no scale of {form}")
-        return helper.make_node(op, [read, *scale], [given], name=f"{_PREFIX}{given}/{op}")
+        quantized = {node.output[0] for node, read in readers if node.op_type == "QuantizeLinear" and read == name}
+        found = next((node.output[0] for node, read in readers if read in quantized), name)
+        if found not in made:
+            raise BenchmarkFailed(f"nothing of the candidate gives {name}")
+        return str(found)
 
     def _choose(self, nodes: set[str], base_nodes: set[str]) -> tuple[set[int], set[int]]:
         """What is out and what is in its place: all changes of the files that have one of the nodes, and what hangs on them."""

@@ -95,11 +95,10 @@ def _same_tensors(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> 
     mine, theirs = _givers(base), _givers(own)
     shared = [(mine[tensor], theirs[tensor]) for tensor in mine if tensor in theirs]
     pairs = [(base[a], own[b]) for a, b in shared]
-    # Of a node that was made of several, and of one that scales integers, the operator does not tell what gives the tensor.
-    told = [it for it in pairs if all(is_quantized(node) or len(node["of"]) == 1 for node in it)]
-    if any("Integer" in it["op"] for it in (*base, *own)):
-        told = [it for it in told if not any(node["op"] in _SCALING for node in it)]
-    told = [it for it in told if not any(node["op"] in (*CONVERTING, *_ACTIVATIONS) for node in it)]
+    # Of a node that was made of several, and of one that converts or scales, the operator does not tell what gives the tensor.
+    skipped = {*CONVERTING, *_ACTIVATIONS, *(_SCALING if any("Integer" in it["op"] for it in (*base, *own)) else ())}
+    told = [it for it in pairs if all(len(node["of"]) == 1 or is_quantized(node) for node in it)]
+    told = [it for it in told if not {node["op"] for node in it} & skipped]
     wrong = sum(plain(a) != plain(b) for a, b in told)
     ends = [(a, b) for a, b in pairs if _last(a) == _last(b)]
     is_told = pairs and wrong <= _WRONG * len(told) and all(_sizes(a) == _sizes(b) for a, b in ends)
