@@ -25,6 +25,7 @@ PASS, FAIL, NOT_RUN = "PASS", "FAIL", "NOT RUN"
 
 NSIGHT_APART, NSIGHT_APART_NS = 0.05, 20_000
 CUPTI_APART, DERIVED_APART, FENCE_APART, LAUNCH_APART = 0.05, 0.10, 0.03, 0.02
+OF_NO_NODE, KERNELS_APART = 0.05, 0.10
 MEMCPY_LEAST, MEMCPY_FROM = 0.95, 1_000_000
 MEMCPY_COST_NS = 10_000  # of a copy by ONNX Runtime, whatever its size: behind pageable memory it waits for its stream
 
@@ -200,6 +201,24 @@ def cupti_phases(result: Result, mode: str) -> Check:
         )
     limit = f"limit {CUPTI_APART:.0%}" if pinned else f"ours may be no more than {CUPTI_APART:.0%} shorter"
     return Check(name, verdict, f"{'; '.join(parts)}; {limit} and equal bytes")
+
+
+def kernels(name: str, result: Result) -> Check:
+    """Nearly all kernels have the node that launched them, and in profiled runs they take what they take in those of `cpu-tensors`."""
+    case, rows = _case(result, CPU), (result.get("nodes") or {}).get("kernels")
+    if not case or not case.get("recorded") or not rows:
+        return Check(name, NOT_RUN, _why_not_recorded(result, CPU))
+    lost, ours, theirs = (
+        sum(it["share"] for it in rows if it["name"] is None),
+        sum(it["ns"] for it in rows),
+        value(case, "gpu_kernels"),
+    )
+    within = lost <= OF_NO_NODE and abs(ours - theirs) <= theirs * KERNELS_APART
+    figures = (
+        f"{len(rows)} rows, {lost:.1%} of the time of no node (limit {OF_NO_NODE:.0%}); {duration(ours)} in profiled runs, "
+        f"{duration(theirs)} in others ({_apart(ours, theirs)}, limit {KERNELS_APART:.0%})"
+    )
+    return Check(name, PASS if within else FAIL, figures)
 
 
 def derived_copies(result: Result) -> Check:

@@ -143,6 +143,7 @@ class Steps:
         batched = [self._batched(graph) for graph in (False, True)]
         first = [copy, *profiles, image, transformer, *batched, *self._decoder(), *self._measurements()]
         options = [self._stream(), *map(self._external, ("torch", "cupy")), self._costs()]
+        options += [self._kernels()] if self._cupti else []
         engines = [step for ep in ENGINE_EPS for step in self._engines(ep)]
         return {"1": first, "2": [self._curve(), self._start(), self._why(), *options, *engines]}
 
@@ -307,6 +308,12 @@ class Steps:
             ("--input-memory", library),
             refusals=(f"--input-memory {library}: it cannot be imported here",),
         )
+
+    def _kernels(self) -> Step:
+        """Which node launches which kernels."""
+        title = "--measure-nodes --measure-copies: the node of each kernel"
+        shows = (lambda left: checks.kernels(left.title, left.data),)
+        return self._run("kernels", TRANSFORMER, title, shows, (CPU, RESIDENT), ("--measure-nodes", "--measure-copies"))
 
     def _costs(self) -> Step:
         """What a mode costs besides time."""

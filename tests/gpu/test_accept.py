@@ -47,6 +47,28 @@ def kept(folder: str, only: str = "", spoil: Callable[[dict[str, Any]], None] = 
     return found
 
 
+@pytest.mark.parametrize(
+    ("shares", "ns", "verdict"),
+    [
+        ([0.6, 0.4], 1000, PASS),
+        ([0.6, 0.36, None], 1099, PASS),
+        ([0.6, 0.3, None], 1000, FAIL),
+        ([1.0], 1101, FAIL),
+        ([], 0, NOT_RUN),
+    ],
+)
+def test_kernels_must_have_their_nodes(shares: list[float | None], ns: int, verdict: str) -> None:
+    known = sum(share for share in shares if share is not None)
+    rows = [
+        {"name": None if it is None else "n", "share": 1 - known if it is None else it, "ns": ns / len(shares)}
+        for it in shares
+    ]
+    metrics = {"latency": {"median": 2000}, "gpu_kernels": {"value": 1000}}
+    case = {"mode": "cpu-tensors", "status": "ok", "recorded": {"runs": 3}, "metrics": metrics}
+    found = checks.kernels(NAME, {"nodes": {"kernels": rows}, "cases": [case], "warnings": []})
+    assert found.verdict == verdict, found
+
+
 @pytest.mark.parametrize("folder", REPORTS)
 def test_the_results_of_a_gpu_that_are_kept_pass_today(folder: str) -> None:
     """No reference device gives energy, CUPTI's copies and clocks: a key of theirs that a check does not find shows here."""
