@@ -200,7 +200,7 @@ _LEAST_ROWS, _FEW_ROWS, _ROWS = 3, 9, 6
 _URGENT = 3  # notes of what failed or is unclear; others are counted
 _SIGN, _NEXT, _PERIOD = 2, 8, 1  # characters before a text and a command, and behind a finding
 _OF_A_HEAD, _OF_A_NOTE, _OF_A_FINDING, _OF_A_LIST = 3, 3, 4, 2  # lines of a text at most
-_FEW = 4  # results side by side of which each has a line on what it is of
+_FEW = 3  # results side by side of which each has a line on what it is of
 _VERDICTS = {BAD: "failed", UNCLEAR: "unclear", GOOD: "passed"}  # of checks
 _ORDER = {BAD: 0, UNCLEAR: 1, GOOD: 3}  # of notes; those without a tone stand between
 
