@@ -135,6 +135,6 @@ def test_the_command_of_a_search_is_the_whole_one_that_was_typed() -> None:
     fact, *_ = noise_facts(searched)
     assert fact.next == "ortbench tune m.onnx --ep cpu --max-time 20s --wait-quiet 60s"
     assert again(searched, "--max-time", "9s") == "ortbench tune m.onnx --ep cpu --max-time 9s"
-    assert again(searched, "--concurrency", "9") == "measure again with --concurrency 9"  # it takes no such option
+    assert again(searched, "--iterations", "9") == "measure again with --iterations 9"  # it takes no such option
     searched.command = ["pytest"]
     assert again(searched, "--duration", "9s") == "measure again with --duration 9s"
