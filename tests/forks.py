@@ -224,7 +224,7 @@ class _Fork(subprocess.Popen[bytes]):
 
 def _work() -> None:
     from ortbench.core import signals
-    from ortbench.worker.state import answer_requests as work
+    from ortbench.worker import answer_requests as work
 
     for number in signals.SIGNALS:
         signal.signal(number, signal.SIG_DFL)

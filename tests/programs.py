@@ -23,7 +23,7 @@ from tests import installed, virtual  # noqa: F401 - before anything of ortbench
 from ortbench.core.errors import OrtbenchError, from_data
 from ortbench.features.code import job as code
 from ortbench.plan.plan import Plan
-from ortbench.worker.state import Worker
+from ortbench.worker import Worker
 from tests.conftest import ROOT, ortbench, ortbench_here
 from tests.environments import Environment, plain
 

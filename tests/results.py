@@ -17,7 +17,7 @@ from ortbench.analysis.items import put_throughput
 from ortbench.analysis.series import Key, Series, value_of
 from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Stats, Value, summarise
-from ortbench.facts.common import Fact, Quantity
+from ortbench.facts import Fact, Quantity
 from ortbench.facts.run import facts_of, findings_of
 from ortbench.features.chain.model import ChainLink, ChainStage
 from ortbench.features.load.analysis import knees, load_cases, put_scaling

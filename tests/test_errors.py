@@ -19,8 +19,8 @@ from ortbench.core.errors import (
 from ortbench.measure.configuration import Configuration
 from ortbench.model.result import FAILED
 from ortbench.plan.plan import Plan
+from ortbench.worker import Worker
 from ortbench.worker.libraries import LoadProblem, NotLoaded
-from ortbench.worker.state import Worker
 
 LONG = "it is too large " * 10
 FUSED = f"Non-zero status code returned while running MyEP_7_0 node. Name:'MyEP_MyEP_7_0_0' Status Message: {LONG}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from ortbench.facts.common import Explanation
+    from ortbench.facts import Explanation
 
     Samples = Mapping[str, NDArray[np.int64]]
 

@@ -194,7 +194,7 @@ class Command(_PlainHelp, TyperCommand):
         """Note the files that CI looks into for errors too."""
         flags = {flag.replace("-", "_"): flag for flag, it in features.writers().items() if it.of_errors}
         if any(param.name in flags for param in self.params):
-            from ortbench.jobs.publishing import await_error_files
+            from ortbench.jobs import await_error_files
 
             await_error_files({flag: values[name] for name, flag in flags.items() if values.get(name)})
 

@@ -111,7 +111,7 @@ def main(typed: Sequence[str]) -> NoReturn:
 
 def _end_with(code: int, command: str, message: str) -> int:
     """Say what was wrong; where CI looks for what a command came to, it finds why it came to nothing."""
-    from ortbench.jobs.publishing import write_error
+    from ortbench.jobs import write_error
 
     complain(message)
     write_error(command, message)
@@ -290,8 +290,8 @@ def measure_plans(
     plans_of: Callable[[Plan], list[Plan]] = lambda plan: [plan],
 ) -> None:
     """Carry a command out; one that is named measures lists of settings side by side, another what its plan comes to."""
+    from ortbench.jobs import check_wanted
     from ortbench.jobs import run as job
-    from ortbench.jobs.publishing import check_wanted
 
     wanted = build(OutputOptions, given)
     check_wanted(wanted)

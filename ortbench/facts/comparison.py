@@ -37,7 +37,7 @@ from ortbench.analysis.speedups import (
 from ortbench.core.errors import NotComparable
 from ortbench.core.features import part_of
 from ortbench.core.stats import Value
-from ortbench.facts.common import Fact, Quantity, Values, certified_share, condition, latency, per_s, share, times
+from ortbench.facts import Fact, Quantity, Values, certified_share, condition, latency, per_s, share, times
 from ortbench.facts.run import copy_share, facts_of
 from ortbench.facts.sentences import in_order, phrase
 from ortbench.model.kinds import kind_of

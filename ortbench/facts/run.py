@@ -40,8 +40,25 @@ from ortbench.analysis.speedups import (
 )
 from ortbench.core.features import part_of
 from ortbench.core.stats import FEW, Value, percentile
-from ortbench.facts import common
-from ortbench.facts.common import Fact, Quantity, Values, latency, ns, per_s, record, share, times
+from ortbench.facts import (
+    Fact,
+    Quantity,
+    Values,
+    certificate_facts,
+    doubt_facts,
+    engine_facts,
+    host_facts,
+    latency,
+    node_facts,
+    noise_facts,
+    ns,
+    per_s,
+    placement_facts,
+    record,
+    share,
+    thread_facts,
+    times,
+)
 from ortbench.facts.sentences import in_order, phrase, sentence_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.modes import (
@@ -345,19 +362,19 @@ def _more(result: Result, claim: Claim) -> str:
 Rule = Callable[[Result], Iterator[Fact]]
 
 _EACH: tuple[Rule, ...] = (
-    common.thread_facts,
-    common.noise_facts,
-    common.doubt_facts,
-    common.placement_facts,
-    common.node_facts,
-    lambda result: iter(common.certificate_facts([result])),
+    thread_facts,
+    noise_facts,
+    doubt_facts,
+    placement_facts,
+    node_facts,
+    lambda result: iter(certificate_facts([result])),
 )
 
 
 def _kind_rules(kind: str) -> tuple[Rule, ...]:
     """The rules of a kind's own figures."""
     of_feature = part_of(kind, "facts", "kind_facts")
-    return (of_feature,) if of_feature else (run_facts, common.host_facts) if kind == RUN else ()
+    return (of_feature,) if of_feature else (run_facts, host_facts) if kind == RUN else ()
 
 
 def put_findings(result: Result) -> None:
@@ -367,9 +384,9 @@ def put_findings(result: Result) -> None:
 
 def facts_of(result: Result) -> list[Fact]:
     """What a result says, the weightiest first; of one in which nothing was measured what is known all the same."""
-    rules: tuple[Rule, ...] = (common.engine_facts, common.node_facts)
+    rules: tuple[Rule, ...] = (engine_facts, node_facts)
     if any(case.median(LATENCY) is not None for case in result.cases):
-        rules = (*_EACH, *_kind_rules(result.kind), common.engine_facts)
+        rules = (*_EACH, *_kind_rules(result.kind), engine_facts)
     return in_order([fact for rule in rules for fact in rule(result)])
 
 
@@ -383,8 +400,8 @@ def headline(result: Result) -> str:
 
 def placement_of(result: Result) -> list[Fact]:
     """Where nodes are and what Memcpy nodes copy, of a result beside others."""
-    fallbacks = (it for it in common.node_facts(result) if it.code == "cpu-fallback")
-    return in_order([*common.placement_facts(result), *fallbacks])
+    fallbacks = (it for it in node_facts(result) if it.code == "cpu-fallback")
+    return in_order([*placement_facts(result), *fallbacks])
 
 
 def repeated_warnings(facts: Sequence[Fact]) -> set[str]:

@@ -15,7 +15,7 @@ from ortbench.core import units
 from ortbench.core.features import features, part_of
 from ortbench.core.safe_text import first_of, join_words, shorten
 from ortbench.core.units import request_rate
-from ortbench.facts.common import Fact, Quantity, record
+from ortbench.facts import Fact, Quantity, record
 from ortbench.model.schema import Finding
 
 _MOST_FIGURES = 5  # of a page

@@ -17,9 +17,9 @@ from ortbench.core.errors import BadInput, NotComparable
 from ortbench.core.files import Kind, check_readable, is_folder, kind_of
 from ortbench.core.safe_text import complain, first_of, visible
 from ortbench.core.units import count
-from ortbench.facts.common import Explanation, record
+from ortbench.facts import Explanation, record
 from ortbench.facts.comparison import is_repeated, remark_facts
-from ortbench.jobs.publishing import check_wanted, json_text, publish, write_files
+from ortbench.jobs import check_wanted, json_text, publish, write_files
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Finding

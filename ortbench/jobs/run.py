@@ -17,7 +17,7 @@ from ortbench.core.features import part_of
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import plain_name
 from ortbench.core.units import at_most
-from ortbench.jobs.publishing import Measured, publish_results
+from ortbench.jobs import Measured, publish_results
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.plan.option_types import parse_share
 from ortbench.plan.options import RawOptions

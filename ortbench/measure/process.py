@@ -177,7 +177,7 @@ class Client:
         raise from_data(answer)
 
     def _answer(self) -> dict[str, Any]:
-        """The next answer, behind lines that say what the worker does meanwhile (`ortbench.worker.state`)."""
+        """The next answer, behind lines that say what the worker does meanwhile (`ortbench.worker`)."""
         until = time.monotonic() + self.timeout_s
         while True:
             try:

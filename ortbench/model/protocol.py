@@ -1,7 +1,7 @@
 """What the worker answers, request by request: the keys of its JSON, for the side that asks and the side that answers; and the timeline that is made
 of it: when what happened, in stages, blocks and samples.
 
-Requests are documented in `ortbench.worker.state`. Durations are integer nanoseconds; times are on the clock of
+Requests are documented in `ortbench.worker`. Durations are integer nanoseconds; times are on the clock of
 `time.perf_counter_ns`, which both processes share.
 """
 

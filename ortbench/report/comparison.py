@@ -11,7 +11,7 @@ from ortbench.analysis.comparison import RatioEstimate, Row, in_both, rows, word
 from ortbench.analysis.outputs import mark_doubtful
 from ortbench.analysis.series import EVERYTHING, Key, Selection, Series, point_text
 from ortbench.core.stats import SAMPLES_FOR
-from ortbench.facts.common import Explanation, Fact
+from ortbench.facts import Explanation, Fact
 from ortbench.facts.comparison import (
     FEW_RESULTS,
     Best,

@@ -13,7 +13,7 @@ from ortbench.analysis.placement import moved_inside
 from ortbench.core import units
 from ortbench.core.features import part_of, passes
 from ortbench.core.safe_text import join_words, shorten
-from ortbench.facts.common import doubt_facts, noise_facts
+from ortbench.facts import doubt_facts, noise_facts
 from ortbench.facts.run import findings_of
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import METRICS, Group, metric

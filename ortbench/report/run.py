@@ -14,7 +14,7 @@ from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import first_of, join_words, shorten
-from ortbench.facts.common import Fact
+from ortbench.facts import Fact
 from ortbench.facts.run import facts_of, findings_of, repeated_warnings
 from ortbench.facts.sentences import sentence_of
 from ortbench.model.kinds import kind_of

@@ -25,7 +25,7 @@ def main():  # type: ignore[no-untyped-def] # annotations are not for Python 2
     assert spec.loader is not None
     sys.modules["ortbench"] = module_from_spec(spec)
     spec.loader.exec_module(sys.modules["ortbench"])
-    from ortbench.worker.state import answer_requests
+    from ortbench.worker import answer_requests
 
     answer_requests(*sys.argv[1:])
 

@@ -19,11 +19,10 @@ from ortbench.core.errors import BadInput, BenchmarkFailed, NotWritten, WrongOut
 from ortbench.core.units import size
 from ortbench.model.modes import DEPTH, LATENCY, RUN, SYNCS, is_rate
 from ortbench.plan.target import Inputs, inputs_from
-from ortbench.worker import first_run, session, tensors
+from ortbench.worker import Stages, State, first_run, session, tensors
 from ortbench.worker.input_arrays import resolve_shapes
 from ortbench.worker.proofs import check_outputs, find_difference
 from ortbench.worker.session import Model
-from ortbench.worker.state import Stages, State
 from ortbench.worker.sync import Syncs
 from ortbench.worker.tensors import Value, index_sizes
 from ortbench.worker.timing import (

@@ -30,11 +30,10 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import temporary_folder
 from ortbench.core.stats import FEWEST
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
-from ortbench.worker import first_run, inspection, providers, session
+from ortbench.worker import State, first_run, inspection, providers, session
 from ortbench.worker.libraries import set_up_onnxruntime
 from ortbench.worker.providers import Provider
 from ortbench.worker.session import node_placements
-from ortbench.worker.state import State
 from ortbench.worker.tensors import Array, read_model
 
 if TYPE_CHECKING:

@@ -26,14 +26,13 @@ import onnxruntime as ort
 from ortbench.core.errors import BadInput, Unsupported
 from ortbench.model.settings import OF_SESSION
 from ortbench.plan.target import PARALLEL, Inputs, Target, inputs_from, target_from, with_own
-from ortbench.worker import input_arrays, memory, providers, session, tensors
+from ortbench.worker import Stages, State, input_arrays, memory, providers, session, tensors
 from ortbench.worker.first_run import Data
 from ortbench.worker.libraries import set_up_onnxruntime, versions
 from ortbench.worker.modes import Opened
 from ortbench.worker.proofs import compare_outputs
 from ortbench.worker.providers import Provider
 from ortbench.worker.session import Model, describe_device, describe_placement, session_eps
-from ortbench.worker.state import Stages, State
 from ortbench.worker.tensors import Array, TensorSpec, Value, describe_tensor, get_form, nbytes
 
 if TYPE_CHECKING:

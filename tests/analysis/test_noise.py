@@ -10,7 +10,7 @@ from ortbench.analysis.derive import derive
 from ortbench.analysis.noise import join_noise, rounds, supports_better, supports_speedup
 from ortbench.analysis.speedups import ALIKE, FASTER, NOISY, SLOWER, claim_between, claim_of, fastest, speedup_between
 from ortbench.core.stats import Value
-from ortbench.facts.common import busy_fact
+from ortbench.facts import busy_fact
 from ortbench.facts.comparison import mode_facts
 from ortbench.facts.run import facts_of
 from ortbench.facts.sentences import large_figures

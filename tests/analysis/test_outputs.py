@@ -24,7 +24,7 @@ from ortbench.analysis.outputs import (
     worst,
 )
 from ortbench.core.errors import BadInput
-from ortbench.facts.common import doubt_facts
+from ortbench.facts import doubt_facts
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import check_alone

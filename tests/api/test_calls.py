@@ -23,8 +23,8 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError
 from ortbench.core.files import not_written, note
 from ortbench.features.load.analysis import load_cases
 from ortbench.features.loop.plan import Steps
+from ortbench.jobs import Measured
 from ortbench.jobs import run as run_job
-from ortbench.jobs.publishing import Measured
 from ortbench.model.result_file import load
 from ortbench.plan.plan import Observer, Plan
 from tests.conftest import MODELS

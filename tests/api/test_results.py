@@ -11,7 +11,7 @@ import pytest
 import ortbench
 from ortbench.api.commands import compare
 from ortbench.api.results import Result
-from ortbench.facts.common import Fact
+from ortbench.facts import Fact
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check
 from ortbench.features.bandwidth.api import Bandwidth
 from ortbench.features.gate.api import Verdict, gate

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ortbench.core import units
-from ortbench.facts.common import Fact, Quantity
+from ortbench.facts import Fact, Quantity
 from ortbench.facts.run import facts_of
 from ortbench.facts.sentences import sentence
 from ortbench.features.load import report as load

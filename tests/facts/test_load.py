@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ortbench.core.eps import CPU_EP
-from ortbench.facts.common import Fact, Quantity
+from ortbench.facts import Fact, Quantity
 from ortbench.facts.run import facts_of, headline, repeated_warnings
 from ortbench.facts.sentences import sentence
 from ortbench.model.result import Case, Result

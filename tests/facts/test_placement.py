@@ -9,7 +9,7 @@ import pytest
 
 from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Value
-from ortbench.facts.common import Quantity, thread_facts
+from ortbench.facts import Quantity, thread_facts
 from ortbench.facts.comparison import headline_of_many
 from ortbench.facts.run import facts_of, repeated_warnings
 from ortbench.model.result import Case, Result

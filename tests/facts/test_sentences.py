@@ -11,7 +11,7 @@ from typing import get_args
 
 from ortbench.analysis.speedups import Claim
 from ortbench.cli.options import declared_for
-from ortbench.facts.common import Fact, Quantity, Values, record
+from ortbench.facts import Fact, Quantity, Values, record
 from ortbench.facts.run import facts_of, findings_of
 from ortbench.facts.sentences import in_order, sentence, sentences
 from ortbench.model.result_file import load

@@ -15,7 +15,7 @@ import pytest
 from ortbench.analysis.comparison import BETWEEN_RUNS, between_runs, rows
 from ortbench.core import files, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
-from ortbench.facts.common import certificate_facts
+from ortbench.facts import certificate_facts
 from ortbench.facts.comparison import between_runs_facts
 from ortbench.facts.sentences import FAILED, UNCLEAR, phrase
 from ortbench.features.certificate import gates, job

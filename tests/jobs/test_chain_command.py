@@ -20,8 +20,7 @@ from ortbench.features.chain.toml import plan_of
 from ortbench.features.loop.worker.bound import BoundLoop, LinkedValue
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.worker import measuring
-from ortbench.worker.state import State
+from ortbench.worker import State, measuring
 from tests import nvtx, traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.expect import refusal

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ortbench.facts.common import Fact, share
+from ortbench.facts import Fact, share
 from ortbench.facts.comparison import bests
 from ortbench.facts.run import facts_of
 from ortbench.features.load.analysis import load_cases, load_point_of

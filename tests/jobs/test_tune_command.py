@@ -22,7 +22,7 @@ from ortbench.features.tune.job.tuning import Tuning, measure_in_turns
 from ortbench.features.tune.model import FIRST, failed_try
 from ortbench.features.tune.plan import NEWER_ENTRIES, name_of, space_of
 from ortbench.features.tune.report import left_out
-from ortbench.jobs.publishing import Measured
+from ortbench.jobs import Measured
 from ortbench.measure.process import ask_once
 from ortbench.measure.progress import duration_for
 from ortbench.model.settings import Several

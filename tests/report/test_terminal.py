@@ -20,7 +20,7 @@ from rich.cells import cell_len
 
 from ortbench.analysis.comparison import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.core.errors import REGRESSION
-from ortbench.facts.common import Fact
+from ortbench.facts import Fact
 from ortbench.facts.sentences import FAILED as CHECK_FAILED
 from ortbench.facts.sentences import PASSED, UNCLEAR, Check
 from ortbench.features.gate import report as gate

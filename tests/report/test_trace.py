@@ -25,9 +25,9 @@ from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Sync as SyncRecord
 from ortbench.plan.plan import Plan
+from ortbench.worker import Worker
 from ortbench.worker.measuring import step_times
 from ortbench.worker.mode_base import Step
-from ortbench.worker.state import Worker
 from ortbench.worker.sync import Sync
 from tests import traceformat
 from tests.conftest import MODELS, ortbench

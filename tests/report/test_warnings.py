@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.analysis.advice import again
 from ortbench.core.eps import CPU_EP
-from ortbench.facts.common import noise_facts
+from ortbench.facts import noise_facts
 from ortbench.features.gate import report as gate
 from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.page.report.page import build_page

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from ortbench.core import units
-from ortbench.facts.common import record
+from ortbench.facts import record
 from ortbench.features.watch import shim
 from ortbench.features.watch.analysis import CALM, Watched, fewer_threads
 from ortbench.features.watch.facts import watch_facts

@@ -37,8 +37,7 @@ def test_a_worker_is_given_the_package_and_nothing_that_lies_beside_it(tmp_path:
     script = site / "ortbench" / Path(SCRIPT).relative_to(package)
     script.parent.mkdir(parents=True)
     shutil.copy(SCRIPT, script)
-    (site / "ortbench" / "worker" / "__init__.py").touch()
-    (site / "ortbench" / "worker" / "state.py").write_text(_WORKER)
+    (site / "ortbench" / "worker" / "__init__.py").write_text(_WORKER)
     (site / "ortbench" / "core").mkdir()
     for name in ("ortbench/__init__.py", "ortbench/core/errors.py", "ortbench/profile.py", "a_sibling.py"):
         (site / name).touch()

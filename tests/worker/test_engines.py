@@ -18,9 +18,8 @@ from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.measure.configuration import Configuration
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker import session
+from ortbench.worker import Worker, session
 from ortbench.worker.providers import Provider
-from ortbench.worker.state import Worker
 from tests.conftest import MODELS
 from tests.expect import refusal
 

@@ -19,8 +19,7 @@ from ortbench.features.why.analysis import rows
 from ortbench.features.why.worker import revert
 from ortbench.model.schema import Nodes
 from ortbench.plan.target import Inputs, Target
-from ortbench.worker import nodes
-from ortbench.worker.state import State
+from ortbench.worker import State, nodes
 
 SHAPES = {"convolutions": (1, 3, 16, 16), "products": (4, 64)}
 RANDOM = np.random.default_rng(1)

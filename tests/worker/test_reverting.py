@@ -12,7 +12,7 @@ import pytest
 
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.features.why.worker import revert
-from ortbench.worker.state import State
+from ortbench.worker import State
 from tests.gate.edited import CONVS, EDITS, Edit, Net
 
 pytestmark = pytest.mark.process

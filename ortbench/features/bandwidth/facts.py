@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ortbench.analysis.advice import Weight, again
 from ortbench.analysis.intervals import ABOVE, MARGIN, OPEN, Verdict, ratio_of_medians, verdict_of
 from ortbench.core.stats import Ratio, Value
-from ortbench.facts.common import Fact, Quantity, Values, bytes_of, times
+from ortbench.facts import Fact, Quantity, Values, bytes_of, times
 from ortbench.facts.sentences import Sentence
 from ortbench.features.bandwidth.analysis import (
     TITLES,

@@ -11,7 +11,7 @@ from ortbench.core.features import is_there
 from ortbench.core.files import write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.features.bandwidth import FILE_NAME
-from ortbench.jobs.publishing import Measured, publish
+from ortbench.jobs import Measured, publish
 from ortbench.jobs.run import result_saver, saving
 from ortbench.plan.plan import Observer, OutputOptions
 

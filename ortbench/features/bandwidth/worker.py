@@ -12,7 +12,7 @@ from ortbench.core import units
 from ortbench.core.errors import BenchmarkFailed, Unsupported
 from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, LATENCY, ORDINARY, RUN
 from ortbench.plan.target import Target, target_from
-from ortbench.worker import providers
+from ortbench.worker import State, providers
 from ortbench.worker.libraries import set_up_onnxruntime, versions
 from ortbench.worker.memory import (
     Copy,
@@ -27,7 +27,6 @@ from ortbench.worker.memory import (
     missing_device_memory,
 )
 from ortbench.worker.session import provider_device
-from ortbench.worker.state import State
 from ortbench.worker.sync import Sync, Work, prove
 from ortbench.worker.tensors import TensorSpec, host_view
 from ortbench.worker.timing import Ranges, TimedCall, time_block, warm_up

@@ -16,7 +16,7 @@ from ortbench.features.certificate.gates import STRETCH_S, certificate_of, visit
 from ortbench.features.certificate.measure import FEWEST, LAYERS, MORE, Taken, plans_of, take_visits
 from ortbench.features.certificate.plan import Certifying
 from ortbench.features.certificate.report import build_certificate
-from ortbench.jobs.publishing import check_writable, write_json
+from ortbench.jobs import check_writable, write_json
 from ortbench.jobs.run import observer_for
 from ortbench.model.certificate import KeptCertificate, identify, read_certificate, stale_reasons
 from ortbench.model.modes import CPU, LATENCY

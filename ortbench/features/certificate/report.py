@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.core import units
-from ortbench.facts.common import busy_fact, certified_share
+from ortbench.facts import busy_fact, certified_share
 from ortbench.facts.run import findings_of
 from ortbench.features.certificate.gates import USUAL_LIMIT
 from ortbench.model.certificate import KeptCertificate

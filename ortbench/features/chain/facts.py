@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.advice import Weight
-from ortbench.facts.common import Fact, bytes_of, host_facts, latency, ns, share
+from ortbench.facts import Fact, bytes_of, host_facts, latency, ns, share
 from ortbench.facts.run import speedup_facts
 from ortbench.facts.sentences import Sentence
 from ortbench.features.chain.model import Chain

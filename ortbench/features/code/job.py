@@ -7,7 +7,7 @@ from dataclasses import replace
 from ortbench.core.errors import DONE, BenchmarkFailed, Unsupported
 from ortbench.core.safe_text import visible
 from ortbench.features.code.model import Program
-from ortbench.jobs.publishing import check_writable, write
+from ortbench.jobs import check_writable, write
 from ortbench.measure.process import open_worker
 from ortbench.model.protocol import Opened, Prepared
 from ortbench.plan.plan import Plan

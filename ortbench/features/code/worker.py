@@ -13,14 +13,13 @@ from ortbench.core.eps import NAMED_DEVICES, NVIDIA_EPS
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE
 from ortbench.plan.target import Inputs
-from ortbench.worker import input_arrays, libraries, plugins, session, streams
+from ortbench.worker import State, input_arrays, libraries, plugins, session, streams
 from ortbench.worker.bound import BoundMode
 from ortbench.worker.libraries import bundled_library, devices_of, is_accelerator, real_path
 from ortbench.worker.memory import EpDeviceMemory, Location, host_accessible_memory
 from ortbench.worker.modes import Opened
 from ortbench.worker.plugins import find_plugin
 from ortbench.worker.proofs import FLOAT8, TOLERANCES
-from ortbench.worker.state import State
 from ortbench.worker.tensors import Array, TensorSpec, Value
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ortbench.core.eps import NO_DEVICE
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.core.files import temporary_folder
 from ortbench.features.devices.model import FAILED, NOT_OFFERED, PASSED, Check, Listed
-from ortbench.jobs.publishing import write_json
+from ortbench.jobs import write_json
 from ortbench.measure.process import Client, ask_once
 from ortbench.model.modes import MODES, Mode
 from ortbench.model.protocol import ListedEp

@@ -17,7 +17,7 @@ from ortbench.core import eps
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, Unsupported, one_line, ort_text
 from ortbench.features.devices.model import FAILED, NOT_OFFERED, PASSED, Check
-from ortbench.worker import environment, first_run, libraries, providers, session, streams
+from ortbench.worker import State, environment, first_run, libraries, providers, session, streams
 from ortbench.worker.libraries import (
     NotLoaded,
     all_ep_devices,
@@ -37,7 +37,6 @@ from ortbench.worker.plugins import Plugin, ask_packages, find_plugin, name_warn
 from ortbench.worker.proofs import FIRST, difference, poison
 from ortbench.worker.providers import Provider, is_on_cpu_by_option
 from ortbench.worker.session import describe_hardware, provider_device
-from ortbench.worker.state import State
 from ortbench.worker.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:

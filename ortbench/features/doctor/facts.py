@@ -24,7 +24,7 @@ from ortbench.core.eps import (
     problem_of,
 )
 from ortbench.core.safe_text import join_words
-from ortbench.facts.common import busy_fact, certificate_fact
+from ortbench.facts import busy_fact, certificate_fact
 from ortbench.facts.sentences import phrase
 from ortbench.features.doctor.model import Card, Cpu, Cuda, Facts, Noise, Nvidia
 from ortbench.model.protocol import ListedEp

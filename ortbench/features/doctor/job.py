@@ -7,7 +7,7 @@ from ortbench.core import output, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.core.processes import with_pip_of
 from ortbench.core.safe_text import complain
-from ortbench.jobs.publishing import write_json
+from ortbench.jobs import write_json
 from ortbench.jobs.run import observer_for
 
 if TYPE_CHECKING:

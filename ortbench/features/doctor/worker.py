@@ -18,7 +18,7 @@ from ortbench.worker import environment
 if TYPE_CHECKING:
     from ortbench.features.doctor.model import Cuda, CudaLibrary, Installed
     from ortbench.model.protocol import Packages
-    from ortbench.worker.state import State
+    from ortbench.worker import State
 
 # Where Linux and CUDA's installers keep them; what the loader is told to search comes before.
 _SYSTEM = (

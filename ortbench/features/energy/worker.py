@@ -4,7 +4,7 @@ import time
 
 from ortbench.features.energy.model import StretchTimes
 from ortbench.model.modes import LATENCY
-from ortbench.worker.state import State
+from ortbench.worker import State
 
 _APART_NS = 1_000_000  # between ends of a stretch: finer than meters tell, and few enough for an answer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.analysis.advice import Weight
-from ortbench.facts.common import Fact
+from ortbench.facts import Fact
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
 
 _ANSWER, _COST, _DETAIL = Weight.ANSWER, Weight.COST, Weight.DETAIL

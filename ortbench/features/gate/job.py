@@ -19,7 +19,7 @@ from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.features import candidates, features, is_there, part_of
 from ortbench.core.files import ModelFiles, make_folder, write_or_note
 from ortbench.core.safe_text import complain
-from ortbench.facts.common import Fact, certificate_facts
+from ortbench.facts import Fact, certificate_facts
 from ortbench.facts.comparison import remark_facts
 from ortbench.facts.sentences import FAILED, UNCLEAR, Check
 from ortbench.features.gate.gates.baseline import LiveGate, check_stored
@@ -35,8 +35,8 @@ from ortbench.features.gate.gates.checks import (
 )
 from ortbench.features.gate.plan import Limits, candidate_of, limits_of, live
 from ortbench.features.gate.report import build_gate, gate_screen, verdict_report
+from ortbench.jobs import check_wanted, publish
 from ortbench.jobs.compare import one_result_file
-from ortbench.jobs.publishing import check_wanted, publish
 from ortbench.jobs.run import ForecastLine, MakeFolder, folder_maker, measure, observer_for, result_saver
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import USUAL

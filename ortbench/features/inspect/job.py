@@ -8,7 +8,7 @@ from functools import partial
 from ortbench.analysis.advice import loop_command
 from ortbench.analysis.feedback_pairs import suggest_loop
 from ortbench.features.inspect.model import Inspected
-from ortbench.jobs.publishing import write_json
+from ortbench.jobs import write_json
 from ortbench.measure.process import ask_once
 from ortbench.plan.next_command import CarriedOut
 from ortbench.plan.plan import Plan

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ortbench.analysis.node_times import Timed
 from ortbench.core.errors import OrtbenchError, Unsupported
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
-from ortbench.worker import first_run, inspection, memory, nodes, opening, providers, session
+from ortbench.worker import State, first_run, inspection, memory, nodes, opening, providers, session
 from ortbench.worker.input_arrays import resolve_shapes
 from ortbench.worker.libraries import set_up_onnxruntime
 from ortbench.worker.modes import unsupported_modes
 from ortbench.worker.session import describe_device, describe_placement
-from ortbench.worker.state import State
 from ortbench.worker.tensors import Array, Form, TensorSpec, describe_tensor, get_form, read_model
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ortbench.analysis.series import PERCENTILES, Key, Point, block_figure_of, i
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.features import candidates
 from ortbench.core.safe_text import join_words
-from ortbench.facts.common import Fact, Values, ns
+from ortbench.facts import Fact, Values, ns
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.features.gate.gates import (
     BASELINE,

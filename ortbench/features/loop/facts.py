@@ -9,7 +9,7 @@ from ortbench.analysis.advice import Weight, again, lever
 from ortbench.analysis.noise import is_busy, supports_within
 from ortbench.analysis.speedups import FASTER, SLOWER, claim_between, fastest, is_on_host, speedup_between
 from ortbench.core.stats import Value
-from ortbench.facts.common import Fact, Quantity, Values, bytes_of, host_facts, latency, ns, times
+from ortbench.facts import Fact, Quantity, Values, bytes_of, host_facts, latency, ns, times
 from ortbench.facts.run import pace_facts, residency_verdict, speedup_facts
 from ortbench.facts.sentences import Sentence
 from ortbench.features.loop.analysis import (

@@ -25,14 +25,13 @@ from ortbench.features.memory.analysis import READ, Event
 from ortbench.features.memory.model import Weighed, WeighedArenas
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from, with_own
-from ortbench.worker import first_run, providers, session
+from ortbench.worker import State, first_run, providers, session
 from ortbench.worker.libraries import set_up_onnxruntime
 from ortbench.worker.memory import DEVICE, PINNED, count_allocations
 from ortbench.worker.mode_base import Mode
 from ortbench.worker.modes import Opened as OpenedModel
 from ortbench.worker.nodes import KERNEL_TIME, NO_RUN, read_events
 from ortbench.worker.session import Model
-from ortbench.worker.state import State
 from ortbench.worker.tensors import Form, TensorSpec, Value, get_form
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")

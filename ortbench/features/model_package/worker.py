@@ -10,10 +10,9 @@ import onnxruntime as ort
 
 from ortbench.core.errors import BadInput, ort_text
 from ortbench.plan.target import target_from, with_own
-from ortbench.worker import providers
+from ortbench.worker import State, providers
 from ortbench.worker.libraries import set_up_onnxruntime
 from ortbench.worker.session import make_session_options
-from ortbench.worker.state import State
 
 if TYPE_CHECKING:
     from ortbench.features.model_package.model import Selected

@@ -12,7 +12,7 @@ from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
 from ortbench.core.processes import find_nsys, nsys_version
 from ortbench.core.safe_text import complain
 from ortbench.features.profile import measure as nsys
-from ortbench.jobs.publishing import publish, say_failures
+from ortbench.jobs import publish, say_failures
 from ortbench.jobs.run import folder_maker, measure
 from ortbench.plan.plan import OutputOptions, Plan
 

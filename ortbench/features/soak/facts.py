@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.advice import Weight, again
-from ortbench.facts.common import Fact, Quantity, Values, bytes_of
+from ortbench.facts import Fact, Quantity, Values, bytes_of
 from ortbench.facts.sentences import Sentence
 from ortbench.features.soak.analysis import GROWS, STEADY, UNCLEAR, Trend, trends_of
 from ortbench.features.soak.model import Soak

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.intervals import at_most
-from ortbench.facts.common import Fact, Values, bytes_of
+from ortbench.facts import Fact, Values, bytes_of
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.features.gate.plan import Limits
 from ortbench.features.soak.analysis import UNCLEAR as CANNOT_TELL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.advice import Weight, again
-from ortbench.facts.common import Fact, Values, bytes_of, ns, share
+from ortbench.facts import Fact, Values, bytes_of, ns, share
 from ortbench.facts.sentences import Sentence
 from ortbench.model.metrics import metric
 from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_PARTS

@@ -14,7 +14,7 @@ from ortbench.worker.session import make_session_options
 
 if TYPE_CHECKING:
     from ortbench.features.start.model import Compiled
-    from ortbench.worker.state import State
+    from ortbench.worker import State
 
 
 def compile_ahead(state: State, path: str) -> Compiled:

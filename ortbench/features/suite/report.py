@@ -10,7 +10,7 @@ from ortbench.analysis.items import is_batch
 from ortbench.analysis.speedups import FASTER
 from ortbench.core.parts import plain
 from ortbench.core.units import count, duration, energy, rate, size
-from ortbench.facts.common import Fact, Values
+from ortbench.facts import Fact, Values
 from ortbench.facts.run import findings_of
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.features.suite.job.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ortbench.analysis.advice import Weight, again
 from ortbench.analysis.items import cases_of, differing_dims
 from ortbench.analysis.noise import is_busy, quiet_options
-from ortbench.facts.common import Fact, Quantity, Values, condition, ns, per_s, times
+from ortbench.facts import Fact, Quantity, Values, condition, ns, per_s, times
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
 from ortbench.features.sweep.analysis import (
     ITEMS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.items import cases_of
-from ortbench.facts.common import Fact, Values, per_s
+from ortbench.facts import Fact, Values, per_s
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, check_by
 from ortbench.features.gate.plan import Limits
 from ortbench.features.sweep.analysis import best_of, meets_slo, why_not_told

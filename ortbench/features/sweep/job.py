@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortbench.core.errors import BadInput, BenchmarkFailed
-from ortbench.jobs.publishing import Measured, check_wanted, publish_results
+from ortbench.jobs import Measured, check_wanted, publish_results
 from ortbench.jobs.run import MakeFolder, folder_maker, result_saver, saving
 from ortbench.plan.plan import Observer, OutputOptions
 from ortbench.plan.target import refuse_unclaimed

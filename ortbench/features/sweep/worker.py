@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ortbench.core.errors import Unsupported
 from ortbench.model.modes import LATENCY
 from ortbench.plan.target import inputs_from, target_from
-from ortbench.worker import first_run
+from ortbench.worker import Stages, State, first_run
 from ortbench.worker.libraries import set_up_onnxruntime
 from ortbench.worker.modes import Opened, Shared
 from ortbench.worker.opening import count_copies, describe_loaded_ep, describe_opened, open_session
 from ortbench.worker.session import describe_placement
-from ortbench.worker.state import Stages, State
 from ortbench.worker.sync import Syncs
 from ortbench.worker.timing import time_block
 

@@ -10,7 +10,7 @@ from ortbench.analysis.comparison import compare_series
 from ortbench.analysis.intervals import ABOVE
 from ortbench.analysis.series import Key, Series, series_at
 from ortbench.core.stats import Value
-from ortbench.facts.common import Fact, Values, ns, share, times
+from ortbench.facts import Fact, Values, ns, share, times
 from ortbench.facts.comparison import Best, best_at
 from ortbench.facts.sentences import Sentence
 from ortbench.features.load.analysis import load_cases, meets_by_figures, slo_text

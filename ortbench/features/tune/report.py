@@ -9,7 +9,7 @@ from ortbench.analysis.advice import Finding
 from ortbench.analysis.comparison import CANNOT_TELL, SAME, RatioEstimate, compare_series, word
 from ortbench.analysis.intervals import MARGIN, Interval
 from ortbench.core import units
-from ortbench.facts.common import Fact, Values
+from ortbench.facts import Fact, Values
 from ortbench.facts.comparison import Best
 from ortbench.facts.run import findings_of
 from ortbench.features.load.analysis import load_cases, load_point_of

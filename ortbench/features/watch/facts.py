@@ -7,7 +7,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ortbench.analysis.advice import Weight
-from ortbench.facts.common import Fact, Known, Quantity, bytes_of, ns, share
+from ortbench.facts import Fact, Known, Quantity, bytes_of, ns, share
 from ortbench.facts.sentences import WAIT, Sentence
 from ortbench.features.watch.analysis import (
     CALM,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortbench.core import __version__, units
-from ortbench.facts.common import Fact
+from ortbench.facts import Fact
 from ortbench.facts.run import findings_of
 from ortbench.facts.sentences import sentence_of
 from ortbench.features.watch.analysis import (

@@ -14,14 +14,13 @@ from ortbench.core.eps import NVIDIA_EPS
 from ortbench.core.errors import OrtbenchError, Unsupported, one_line, ort_text
 from ortbench.features.watch.analysis import FEWEST
 from ortbench.plan.target import Target, inputs_from, target_from, with_own
-from ortbench.worker import providers
+from ortbench.worker import State, providers
 from ortbench.worker.input_arrays import make_arrays
 from ortbench.worker.libraries import set_up_onnxruntime
 from ortbench.worker.memory import Location
 from ortbench.worker.mode_base import shared_memory
 from ortbench.worker.modes import bind_as_device_memory
 from ortbench.worker.session import Model, open_model
-from ortbench.worker.state import State
 from ortbench.worker.tensors import Array, TensorSpec, host_value, host_view, index_sizes
 
 Change = Mapping[str, Any]

@@ -20,7 +20,7 @@ from ortbench.analysis.placement import FROM_HOST, TO_HOST
 from ortbench.analysis.series import Key, series_at
 from ortbench.core.errors import BadInput
 from ortbench.core.units import size
-from ortbench.facts.common import Fact, Known, Values, ns, record, share
+from ortbench.facts import Fact, Known, Values, ns, record, share
 from ortbench.facts.sentences import LONGER, Sentence, sentence
 from ortbench.features.why.analysis import (
     ADDED,

@@ -8,7 +8,7 @@ from statistics import fmean
 from ortbench.analysis.node_times import first_name
 from ortbench.analysis.placement import short
 from ortbench.core.errors import BadInput
-from ortbench.facts.common import Explanation, Fact
+from ortbench.facts import Explanation, Fact
 from ortbench.facts.sentences import sentence, sentence_of
 from ortbench.features.why.analysis import Change
 from ortbench.features.why.analysis.matching import plain

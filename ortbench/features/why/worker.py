@@ -13,8 +13,7 @@ from typing import Any
 from ortbench.core.errors import BenchmarkFailed, one_line
 from ortbench.core.files import files_named_in
 from ortbench.features.why.analysis.matching import Traits, align
-from ortbench.worker import inspection
-from ortbench.worker.state import State
+from ortbench.worker import State, inspection
 from ortbench.worker.tensors import inner_graphs
 
 _PREFIX = "baseline/"  # of what comes from there

@@ -23,12 +23,11 @@ from ortbench.features.chain.worker.stages import (
     run,
 )
 from ortbench.plan.target import inputs_from
-from ortbench.worker import memory
+from ortbench.worker import Stages, State, memory
 from ortbench.worker.libraries import set_up_onnxruntime
 from ortbench.worker.modes import Opened
 from ortbench.worker.opening import count_copies, describe_input, describe_loaded_ep, describe_opened, describe_output
 from ortbench.worker.session import describe_device, describe_placement, session_ep
-from ortbench.worker.state import Stages, State
 from ortbench.worker.tensors import nbytes
 
 if TYPE_CHECKING:

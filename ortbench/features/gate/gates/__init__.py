@@ -20,7 +20,7 @@ from ortbench.analysis.series import PERCENTILES, STATISTICS, Key, Point, point_
 from ortbench.core import units
 from ortbench.core.errors import BadInput
 from ortbench.core.stats import figure_of
-from ortbench.facts.common import Fact, Quantity, Values
+from ortbench.facts import Fact, Quantity, Values
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, check_by, phrase
 from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import kind_of

@@ -23,7 +23,7 @@ from ortbench.analysis.series import (
     what_lacks,
 )
 from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
-from ortbench.facts.common import Fact, Values
+from ortbench.facts import Fact, Values
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, check_by, phrase
 from ortbench.features.gate.gates import (
     RatioTest,

@@ -17,7 +17,7 @@ from ortbench.analysis.speedups import HANDED_ON, handing_on
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.core.features import part_of
-from ortbench.facts.common import Explanation, Fact, Values, bytes_of, noise_facts, record, share
+from ortbench.facts import Explanation, Fact, Values, bytes_of, noise_facts, record, share
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, check_by, phrase
 from ortbench.features.gate.facts import gate_fact
 from ortbench.features.gate.gates import (

@@ -16,7 +16,7 @@ from ortbench.analysis.speedups import FASTER, NOISY, UNKNOWN, may_be_faster
 from ortbench.core.safe_text import join_words
 from ortbench.core.stats import FEW, Value
 from ortbench.core.units import rate_asked
-from ortbench.facts.common import Fact, Quantity, Values, condition, ns, per_s, share, threads_and_cores, times
+from ortbench.facts import Fact, Quantity, Values, condition, ns, per_s, share, threads_and_cores, times
 from ortbench.facts.run import MORE_PROCESSES
 from ortbench.facts.sentences import LONGER, PROGRAM, WAIT, Sentence
 from ortbench.features.load.analysis import (

@@ -10,7 +10,7 @@ from ortbench.analysis.load_points import latency_of
 from ortbench.analysis.noise import is_busy
 from ortbench.analysis.series import Key
 from ortbench.core.stats import Value
-from ortbench.facts.common import Fact, Quantity, Values, share, times
+from ortbench.facts import Fact, Quantity, Values, share, times
 from ortbench.facts.comparison import Best, best_at
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
 from ortbench.features.load.analysis import CONCURRENCY, RATE, WORTH, load_cases, load_point_of, measured_cases

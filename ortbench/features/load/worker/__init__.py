@@ -34,7 +34,7 @@ from ortbench.worker.measuring import size_inputs
 from ortbench.worker.timing import cpu_ns, no_garbage_collection
 
 if TYPE_CHECKING:
-    from ortbench.worker.state import State
+    from ortbench.worker import State
 
 # An EP may serve clients so unfairly that some get no run: how much longer than they measure others call for them.
 _PATIENCE_NS, _PATIENCE = 10_000_000_000, 10

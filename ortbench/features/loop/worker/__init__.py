@@ -22,7 +22,7 @@ from ortbench.features.loop.worker.bound import BoundLoop
 from ortbench.features.loop.worker.data import LoopData, make_loop_data
 from ortbench.model.modes import CPU, HOST_ACCESSIBLE, RESIDENT, SHARED
 from ortbench.plan.target import Inputs, Target, inputs_from, target_from
-from ortbench.worker import providers
+from ortbench.worker import State, providers
 from ortbench.worker.bound import BoundMode
 from ortbench.worker.first_run import to_arrays
 from ortbench.worker.memory import BoundTensor, Copy, copy_arrays
@@ -37,7 +37,6 @@ from ortbench.worker.modes import (
 )
 from ortbench.worker.opening import open_as
 from ortbench.worker.session import Model
-from ortbench.worker.state import State
 from ortbench.worker.sync import Sync
 from ortbench.worker.tensors import Array, TensorSpec, host_array, host_value, host_view
 

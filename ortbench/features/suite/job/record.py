@@ -32,7 +32,7 @@ from ortbench.core.files import make_folder, make_ignored, note, why_lacking, wr
 from ortbench.core.parts import Wrong, keys_of, text, value_text
 from ortbench.core.safe_text import plain_name
 from ortbench.core.units import seconds, times
-from ortbench.facts.common import doubt_facts, noise_facts
+from ortbench.facts import doubt_facts, noise_facts
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, sentence
 from ortbench.model import file_reading
 from ortbench.model.kinds import RUN, kind_of

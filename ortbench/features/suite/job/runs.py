@@ -26,7 +26,7 @@ from ortbench.core.features import part_of
 from ortbench.core.files import write_or_note
 from ortbench.core.parts import plain
 from ortbench.core.safe_text import complain, visible
-from ortbench.facts.common import Fact
+from ortbench.facts import Fact
 from ortbench.facts.sentences import PASSED, UNCLEAR, check_by
 from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.gate.job import AskedGate, gate_live, gate_stored
@@ -50,7 +50,7 @@ from ortbench.features.suite.job.record import (
     write_record,
 )
 from ortbench.features.suite.report import build, csv, verdicts_report
-from ortbench.jobs.publishing import check_wanted, json_text, publish
+from ortbench.jobs import check_wanted, json_text, publish
 from ortbench.jobs.run import ForecastLine, measure
 from ortbench.measure.progress import Forecast
 from ortbench.model.result import OK

@@ -39,7 +39,7 @@ from ortbench.features.tune.job.tuning import (
 )
 from ortbench.features.tune.model import FIRST, Configuration
 from ortbench.features.tune.plan import INTERACTING, NEWER_ENTRIES, TuneOptions, name_of, space_of
-from ortbench.jobs.publishing import Measured, check_wanted, publish_results
+from ortbench.jobs import Measured, check_wanted, publish_results
 from ortbench.jobs.run import observer_for, publish_configurations
 from ortbench.measure.environment import core_limit, free_memory, usable_cores
 from ortbench.measure.process import ask_once
@@ -52,7 +52,7 @@ from ortbench.plan.plan_builder import run_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ortbench.facts.common import Fact
+    from ortbench.facts import Fact
     from ortbench.report.model import Report
 
 TUNE_FILE = "tune.json"
@@ -238,7 +238,7 @@ def _not_done(now: Tuning, done: Measured) -> list[Fact]:
 
 
 def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: OutputOptions) -> int:
-    from ortbench.facts.common import record
+    from ortbench.facts import record
     from ortbench.facts.comparison import bests
     from ortbench.facts.sentences import sentence
     from ortbench.plan.next_command import session_lines
@@ -261,7 +261,7 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
 
 def thread_findings(done: Measured) -> list[Fact]:
     """That the first configuration has more threads than there are cores, which no other one has."""
-    from ortbench.facts.common import thread_facts
+    from ortbench.facts import thread_facts
 
     return [it._replace(next="") for it in thread_facts(done.results[0])]
 
@@ -284,7 +284,7 @@ def _left_out(now: Tuning, done: Measured, lacking: Sequence[Fact] = ()) -> list
 
 def _publish_under_load(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: OutputOptions) -> int:
     from ortbench.analysis.advice import command
-    from ortbench.facts.common import record
+    from ortbench.facts import record
     from ortbench.facts.sentences import sentence
     from ortbench.features.tune.facts import load_answers, search_facts, serving_lines
     from ortbench.features.tune.report import load_report

@@ -16,7 +16,7 @@ from ortbench.features.load.plan import LoadPlan, load_in
 from ortbench.features.tune.analysis import FINALISTS, LOAD_FINALISTS, TOGETHER, Search
 from ortbench.features.tune.model import FIRST, Configuration, Ratio, Tried, failed_try
 from ortbench.features.tune.plan import Space, TuneOptions, name_of
-from ortbench.jobs.publishing import Measured
+from ortbench.jobs import Measured
 from ortbench.jobs.run import measure, saving
 from ortbench.measure.process import open_worker
 from ortbench.measure.progress import TO_START

@@ -25,14 +25,14 @@ from ortbench.core.parts import text
 from ortbench.core.processes import given_variables
 from ortbench.core.safe_text import complain
 from ortbench.features.watch import shim
-from ortbench.jobs.publishing import check_wanted, publish, write
+from ortbench.jobs import check_wanted, publish, write
 from ortbench.measure import noise
 from ortbench.model.result_file import new_folder
 from ortbench.plan.plan import OutputOptions
 from ortbench.plan.plan_builder import with_time
 
 if TYPE_CHECKING:
-    from ortbench.facts.common import Fact
+    from ortbench.facts import Fact
     from ortbench.features.watch.analysis import Watched, WatchedSession
     from ortbench.report.model import Report
 
@@ -266,7 +266,7 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 def _as_data(program: Watched, facts: Sequence[Fact]) -> dict[str, Any]:
     from datetime import datetime
 
-    from ortbench.facts.common import record
+    from ortbench.facts import record
     from ortbench.model.result import SCHEMA_VERSION
 
     own = {key: value for key, value in vars(program).items() if key not in ("processes", "sessions")}
