@@ -15,6 +15,7 @@ import ortbench
 from ortbench.core.features import features, part_of
 from ortbench.model.kinds import kinds
 from ortbench.plan.options import options_of
+from ortbench.plan.plan import PLAN
 from tests.conftest import MODELS, ONCE, ROOT
 
 pytestmark = pytest.mark.process
@@ -92,4 +93,5 @@ def test_a_feature_can_be_deleted(name: str, tmp_path: Path) -> None:
     owners = (part_of(it, "plan", owner) for it, owner, of in tables if {*of} & {*OTHERS} - commands)
     flags = {*writers, *(option for it in gone for option in features()[it].passes)}
     flags |= {it.flag for it in options_of(*owners) if any(map(it.is_taken_by, OTHERS))}
+    flags -= {it.flag for it in options_of(*PLAN)}  # the core's own, such as --rate of a run
     assert {flag for flag in flags if f"--{flag} " in help_text} == set()
