@@ -72,7 +72,8 @@ def with_default_command(typed: Sequence[str]) -> list[str]:
 
 def needs_worker(words: Sequence[str]) -> bool:
     """Whether a command, spelled out, will wait for a worker of this very environment."""
-    return words[0] in _WAIT_FOR_A_WORKER and not _WITHOUT_ONE & {word.partition("=")[0] for word in words}
+    flags = {word.partition("=")[0] for word in words}
+    return (words[0] in _WAIT_FOR_A_WORKER or "--model" in flags) and not _WITHOUT_ONE & flags
 
 
 def print_overview() -> int:

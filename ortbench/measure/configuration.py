@@ -121,7 +121,8 @@ class Configuration:
 
     def start(self) -> None:
         if self._client is None:
-            self._client = open_worker(self.plan)
+            self._client = open_worker(self.plan, *self._spares[:1])
+            del self._spares[:1]
 
     def open(self, machine: Machine, run_id: str) -> None:
         """Wait until the model is open, and describe it; `BadInput` or `BenchmarkFailed` where it cannot be opened."""
@@ -202,7 +203,7 @@ class Configuration:
             self._client.close()
 
     def start_spares(self, count: int) -> None:
-        """Start the workers of further processes, which load ONNX Runtime while the first one opens the model."""
+        """Start workers, of this process and of further ones, which load ONNX Runtime while the first one opens the model."""
         self._spares = [worker_for(self.plan) for _ in range(count)]
 
     def await_spares(self) -> None:

@@ -135,8 +135,9 @@ class Driver:
         run_id = uuid.uuid4().hex
         machine: Machine | None = None
         opened: list[Configuration] = []
-        for configuration in self.configurations if self.configurations[0].plan.loop.until_agreed else ():
-            configuration.start_spares(FEW - 1)
+        is_default = self.configurations[0].plan.loop.until_agreed
+        for configuration in self.configurations if is_default or self.test is not None else ():
+            configuration.start_spares(FEW if is_default else 1)
         for configuration in self.configurations:
             if opened and configuration.is_too_late(len(opened)):
                 break

@@ -22,6 +22,7 @@ from ortbench.core.safe_text import complain
 from ortbench.facts import Fact, certificate_facts
 from ortbench.facts.comparison import remark_facts
 from ortbench.facts.sentences import FAILED, UNCLEAR, Check
+from ortbench.features.gate.gates import AGAIN_ALPHA, ALPHA
 from ortbench.features.gate.gates.baseline import LiveGate, check_stored
 from ortbench.features.gate.gates.checks import (
     AGAIN,
@@ -275,7 +276,7 @@ def _is_told(check: Check) -> bool:
 
 
 def _measure_once(
-    asked: AskedGate, quiet: bool, observer: Observer | None, make_folder: MakeFolder | None
+    asked: AskedGate, quiet: bool, observer: Observer | None, make_folder: MakeFolder | None, alpha: float = ALPHA
 ) -> _Outcome | None:
     """Measure once until the checks are clear, and check; None if it was interrupted."""
     plans, names, in_turns = asked.plans, NAMES[: len(asked.plans)], len(asked.plans) > 1
@@ -283,7 +284,7 @@ def _measure_once(
     judge: Any = (
         of_kind(asked.limits, plans)
         if of_kind
-        else LiveGate(asked.limits, plans[0].modes, in_turns, plans[0].work.common_work(plans[-1].work))
+        else LiveGate(asked.limits, plans[0].modes, in_turns, plans[0].work.common_work(plans[-1].work), alpha)
     )
     check_inputs = None if asked.force else LiveGate.check_inputs
     # What is for itself, or a kind's limit is for, goes on as long as it is asked to.
@@ -302,7 +303,8 @@ def _measure_again(
     if it was interrupted."""
     observer = observer or _line(quiet, "confirming with fresh workers")
     try:
-        again = _measure_once(asked, quiet, observer, None if folder is None else lambda: make_folder(folder / AGAIN))
+        keep = None if folder is None else lambda: make_folder(folder / AGAIN)
+        again = _measure_once(asked, quiet, observer, keep, AGAIN_ALPHA)
         outcome.check_models()
     except (OrtbenchError, OSError) as error:
         return confirm_checks(outcome.checks, outcome.regressions, [], str(error)), str(error)

@@ -33,7 +33,15 @@ from ortbench.model.result import OK, Case
 BLOCK_STATISTICS = ("median", "mean", "min")
 
 ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its ratio tests; that of each end of an interval to be wrong
-CONFIDENCE = f"{1 - 2 * ALPHA:.0%} CI"
+# The same where a regression is measured again: it fails by both alone, and other processes tell more than more rounds of the same do.
+AGAIN_ALPHA = 0.1
+
+
+def confidence_of(alpha: float) -> str:
+    return f"{1 - 2 * alpha:.0%} CI"
+
+
+CONFIDENCE = confidence_of(ALPHA)
 CANDIDATE, BASELINE = 0, 1  # the sides of a live gate
 COPY_SHARE = "copy share"
 
@@ -73,14 +81,16 @@ class RatioTest:
     mode: str = ""  # that it is of; "" for that of both streams
     point: Point = ()
 
-    def check(self, found: MedianRatio | None, medians: Callable[[], float] | None = None) -> Check:
+    def check(
+        self, found: MedianRatio | None, medians: Callable[[], float] | None = None, confidence: str = CONFIDENCE
+    ) -> Check:
         """The verdict as far as it is known; `medians` is the ratio of those of all samples, which must lie on the same side of the
         limit."""
         if found is None:
             return self.unclear(Fact("check-ratio", "missing", self.mode, {"what": self.what}))
         verdict = verdict_on(found.low, found.high, self.limit, at_most=self.at_most)
         values: Values = {
-            "what": self.what, "ratio": ratio_of(found.ratio, found.low, found.high), "confidence": CONFIDENCE, "rounds": found.rounds,
+            "what": self.what, "ratio": ratio_of(found.ratio, found.low, found.high), "confidence": confidence, "rounds": found.rounds,
             "limit": f"{self.limit:.4g}",
         }  # fmt: skip
         bound = "at-most" if self.at_most else "at-least"
@@ -197,13 +207,14 @@ def own_ratio_tests(limits: Limits, work: Work = INFERENCE, point: Point = ()) -
 class SequentialTests:
     """Holds ratio tests: takes blocks as they come and says what is decided. What is decided once stays so.
 
-    All ratio_tests of a gate share its error rate `ALPHA`: the chance that one which is exactly at its limit is decided wrongly.
+    All ratio_tests of a gate share its error rate `alpha`: the chance that one which is exactly at its limit is decided wrongly.
     `takes` is how many rounds it takes to decide one of them, at least.
     """
 
-    def __init__(self, ratio_tests: Sequence[RatioTest]) -> None:
+    def __init__(self, ratio_tests: Sequence[RatioTest], alpha: float = ALPHA) -> None:
         self.ratio_tests = list(ratio_tests)
-        self._alpha = ALPHA / max(1, len(self.ratio_tests))
+        self._confidence = confidence_of(alpha)
+        self._alpha = alpha / max(1, len(self.ratio_tests))
         self.needed_rounds = fewest(self._alpha)
         streams = {stream for ratio_test in ratio_tests for stream in (ratio_test.over, ratio_test.under)}
         self._values: dict[Stream, dict[int, float]] = {stream: {} for stream in streams}
@@ -234,7 +245,9 @@ class SequentialTests:
             ratios = self._ratios[ratio_test]
             found = median_ratio(ratios, self._alpha) if ratios else None
             of_medians = ratio_test.over.stat == ratio_test.under.stat == "median"
-            check = ratio_test.check(found, partial(self._medians, ratio_test) if of_medians else None)
+            check = ratio_test.check(
+                found, partial(self._medians, ratio_test) if of_medians else None, self._confidence
+            )
             if check.verdict == UNCLEAR:
                 return check
             self._decided[ratio_test] = check

@@ -26,6 +26,7 @@ from ortbench.core.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.facts import Fact, Values
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, check_by, phrase
 from ortbench.features.gate.gates import (
+    ALPHA,
     RatioTest,
     SequentialTests,
     check_name,
@@ -252,9 +253,11 @@ def _why_none(metric: MetricName | None, result: Result, baseline: Result) -> st
 class Gate:
     """What live gates share: ratio tests of candidate and baseline, and of the candidate's own modes."""
 
-    def __init__(self, limits: Limits, regressions: Sequence[RatioTest], own: Sequence[RatioTest] = ()) -> None:
+    def __init__(
+        self, limits: Limits, regressions: Sequence[RatioTest], own: Sequence[RatioTest] = (), alpha: float = ALPHA
+    ) -> None:
         self._limits, self._regressions, self._own = limits, regressions, own
-        self._sequential = SequentialTests([*regressions, *own])
+        self._sequential = SequentialTests([*regressions, *own], alpha)
         self.needed_rounds = self._sequential.needed_rounds
 
     def progress_rows(self) -> list[tuple[str, str]]:
@@ -272,9 +275,11 @@ class LiveGate(Gate):
     Raises `BadInput` for a metric that blocks do not have, or a limit that a loop or a chain has not.
     """
 
-    def __init__(self, limits: Limits, modes: Sequence[str], has_baseline: bool, work: Work = INFERENCE) -> None:
+    def __init__(
+        self, limits: Limits, modes: Sequence[str], has_baseline: bool, work: Work = INFERENCE, alpha: float = ALPHA
+    ) -> None:
         regressions = regression_tests(limits, modes, work) if has_baseline else []
-        super().__init__(limits, regressions, own_ratio_tests(limits, work))
+        super().__init__(limits, regressions, own_ratio_tests(limits, work), alpha)
 
     def add(
         self, configuration: int, mode: str, phase: str, round: int, samples: Sequence[float], point: object = None

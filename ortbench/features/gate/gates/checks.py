@@ -396,7 +396,9 @@ def _confirm_check(check: Check, again: Check | None, why_not: str | None) -> Ch
     else:
         values |= {
             "ratio": ratio_of(again.ratio, again.low, again.high),
-            "confidence": CONFIDENCE,
+            "confidence": next(
+                (str(it["values"].get("confidence", CONFIDENCE)) for it in again.findings[:1]), CONFIDENCE
+            ),
             "rounds": again.rounds or 0,
         }
         said = "few-rounds" if again.low is None else "confirmed" if again.verdict == FAILED else "other"
