@@ -122,6 +122,10 @@ class _Reverter:
         del self.own.node[:]
         self.own.node.extend(_sort_nodes(kept, self.own))
         del self.own.value_info[:]
+        read = {name for node in kept for name in {*node.input, *_outer_reads(node)}}
+        weights = [it for it in self.own.initializer if it.name in read]  # of the others ONNX Runtime refuses some
+        del self.own.initializer[:]
+        self.own.initializer.extend(weights)
 
     def keep_float(self, base_nodes: set[str]) -> None:
         """Put nodes of the baseline in the place of the quantized ones that stand for them: what goes in and out is converted as it was."""
