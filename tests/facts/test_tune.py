@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.features.load.analysis import load_cases
 from ortbench.features.tune.facts import load_answers, serving_lines
 from ortbench.model.modes import CPU
 from ortbench.model.result import Result
@@ -58,6 +59,15 @@ def test_the_lowest_p99_and_the_least_cpu_time_within_an_slo(
         assert (found["cpu_time"], found["p99"]) == (cpu_ms * MS, p99_ms * MS)
         assert (found["saved"], found.get("ratio")) == (pytest.approx(saved), ratio)
         assert second.number == [*figures].index(configuration or "")
+
+
+@pytest.mark.parametrize(("verdict", "does"), [("passed", "meets"), ("unclear", "may meet")])
+def test_an_slo_that_is_open_may_be_met(verdict: Any, does: str) -> None:
+    results = [at_rate(*it, {"p99": 20 * MS}) for it in FIGURES.values()]
+    for case in (case for result in results for case in load_cases(result)):
+        case.checks["slo"] = {"verdict": verdict, "how": ""}
+    *_, least = load_answers(results, [*FIGURES], {"p99": 20 * MS})
+    assert least.fact.values["slo"] == f" that {does} p99 ≤ 20 ms"
 
 
 @pytest.mark.parametrize(
