@@ -8,6 +8,7 @@ from ortbench.facts.run import findings_of
 from ortbench.features.certificate.gates import USUAL_LIMIT
 from ortbench.model.certificate import KeptCertificate
 from ortbench.model.result import Result
+from ortbench.model.schema import Certificate
 from ortbench.report.model import (
     BAD,
     GOOD,
@@ -42,9 +43,13 @@ def build_certificate(kept: KeptCertificate, results: Sequence[Result], saved: s
     busy = [fact for it in results if of["busy"] and (fact := busy_fact(it.noise)) is not None]
     doubts: list[Sequence[Block]] = [[Findings(findings_of(busy[:1]))]] if busy else []
     rows = tuple((f"{each['within_s']:g} s", _difference(each["share"], each["derived"])) for each in of["detectable"])
-    return Report(
-        "Certificate of this machine", ([heading], *doubts, [Table(_COLUMNS, rows)], [_notes(kept), SavedIn(saved)])
-    )
+    tables = [[Table(_COLUMNS, rows)]] if _tells(of) else []
+    return Report("Certificate of this machine", ([heading], *doubts, *tables, [_notes(kept), SavedIn(saved)]))
+
+
+def _tells(certificate: Certificate) -> bool:
+    """Whether gates tell any difference in a minute."""
+    return any(it["share"] is not None for it in certificate["detectable"])
 
 
 def _difference(value: float | None, derived: bool) -> str:
@@ -59,7 +64,9 @@ def _notes(kept: KeptCertificate) -> Notes:
     of = kept["certificate"]
     is_found = of["found"] >= _ENOUGH * of["planted_gates"]
     return Notes([
-        Note("A difference is told in nine gates of ten; ≈ is put together from stretches of 2 s."),
+        Note("A difference is told in nine gates of ten; ≈ is put together from stretches of 2 s.")
+        if _tells(of)
+        else Note("No difference is told for certain in a minute: certify a quiet machine.", command="ortbench doctor --certify 10m"),
         Note(
             f"False alarms: {of['alarms']} of {units.count(of['gates'], 'gate')} of equal code failed by a limit of {_percent(USUAL_LIMIT)} "
             f"(at most {_percent(of['most_alarms'])} with 95% confidence).",
