@@ -203,8 +203,8 @@ class Configuration:
             self._client.close()
 
     def start_spares(self, count: int) -> None:
-        """Start workers, of this process and of further ones, which load ONNX Runtime while the first one opens the model."""
-        self._spares = [worker_for(self.plan) for _ in range(count)]
+        """Start the workers of so many processes, but for the one that it has, which load ONNX Runtime while the first one opens the model."""
+        self._spares = [worker_for(self.plan) for _ in range(count - (self._client is not None))]
 
     def await_spares(self) -> None:
         """Wait until they are idle, so that nothing of them runs beside what is measured."""
