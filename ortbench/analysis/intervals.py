@@ -178,6 +178,13 @@ def at_most(ends: Ends | None, limit: float) -> bool | None:
     return {ABOVE: False, SAME: True}.get(verdict_of(ends, limit, -math.inf))
 
 
+def upper_rate(events: int, count: int, confidence: float) -> float:
+    """The upper end of Clopper and Pearson's one-sided interval of a rate (Biometrika 26 (1934) 404); 1 where nothing was tried."""
+    from scipy import special  # few commands need it
+
+    return 1.0 if events >= count else float(special.betaincinv(events + 1, count - events, confidence))
+
+
 # A verdict from pairs that arrive one by one
 #
 # Two contenders alternate: each round gives a block of both, in random order, and so one ratio. Whether it lies above

@@ -15,10 +15,12 @@ from typing import Any, cast
 import numpy as np
 
 from ortbench.analysis.comparison import compare_series
+from ortbench.analysis.intervals import upper_rate
 from ortbench.analysis.series import Key, series_at
 from ortbench.features.certificate.gates import (
     ONE,
     OTHER,
+    SURE,
     USUAL_LIMIT,
     WITHIN_S,
     Visit,
@@ -26,7 +28,6 @@ from ortbench.features.certificate.gates import (
     replay,
     smallest_effects,
     spread_of_runs,
-    upper_rate,
 )
 from ortbench.model.certificate import CertifiedRun
 from ortbench.model.metrics import LATENCY, figure
@@ -84,7 +85,7 @@ def rows(noise: str, certificates: int) -> Iterator[str]:
                 said[within].append(share)
                 right[within] += bool(np.mean([it <= math.log1p(share) for it in true[within]]) >= NINE_OF_TEN)
         own = replay(visits, (ONE, OTHER), USUAL_LIMIT, math.inf)
-        bounds += every.failed / every.decided <= upper_rate(own.failed, own.decided)
+        bounds += every.failed / every.decided <= upper_rate(own.failed, own.decided, SURE)
         runs = [{"at_s": 0.0, "medians_ns": [float(np.median(lane)) for lane in it.lanes]} for it in visits]
         spread = math.expm1(spread_of_runs(cast(list[CertifiedRun], runs)).reach)
         for _ in range(PAIRS):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.comparison import BETWEEN_RUNS, between_runs, rows
+from ortbench.analysis.intervals import upper_rate
 from ortbench.core import files, signals
 from ortbench.core.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.facts import certificate_facts
@@ -23,13 +24,13 @@ from ortbench.features.certificate.gates import (
     ONE,
     OTHER,
     SLOWER,
+    SURE,
     Gates,
     Visit,
     detectable_shares,
     replay,
     smallest_effects,
     spread_of_runs,
-    upper_rate,
 )
 from ortbench.features.certificate.measure import Taken
 from ortbench.features.gate.gates import BASELINE, CANDIDATE, SequentialTests, regression_tests
@@ -114,7 +115,7 @@ def test_gates_are_replayed_along_each_visit_and_lanes_take_turns() -> None:
 
 @pytest.mark.parametrize(("events", "tries", "rate"), [(0, 100, 0.0295), (2, 200, 0.0311), (5, 5, 1), (0, 0, 1)])
 def test_the_bound_of_a_rate_is_that_of_clopper_and_pearson(events: int, tries: int, rate: float) -> None:
-    assert upper_rate(events, tries) == pytest.approx(rate, abs=1e-4)
+    assert upper_rate(events, tries, SURE) == pytest.approx(rate, abs=1e-4)
 
 
 def test_the_spread_of_runs_is_of_each_lane_around_its_mean() -> None:

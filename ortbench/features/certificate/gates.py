@@ -25,7 +25,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.analysis.comparison import Spread
-from ortbench.analysis.intervals import by_round, fewest, most_against
+from ortbench.analysis.intervals import by_round, fewest, most_against, upper_rate
 from ortbench.facts.sentences import FAILED, UNCLEAR
 from ortbench.features.gate.gates import ALPHA, BASELINE, CANDIDATE, SequentialTests, regression_tests
 from ortbench.features.gate.plan import Limits
@@ -96,7 +96,7 @@ def certificate_of(
         ],
         "gates": equal.decided,
         "alarms": equal.failed,
-        "most_alarms": upper_rate(equal.failed, equal.decided),
+        "most_alarms": upper_rate(equal.failed, equal.decided, SURE),
         "planted": planted,
         "planted_gates": slower.decided,
         "found": slower.failed,
@@ -123,19 +123,6 @@ def replay(visits: Sequence[Visit], lanes: tuple[int, int], limit: float, most_s
                 count, failed = count + 1, failed + (verdict == FAILED)
                 gate, spent = SequentialTests([test]), 0.0
     return Gates(count, failed)
-
-
-def upper_rate(events: int, count: int) -> float:
-    """The upper end of the one-sided 95 % interval of a rate; 1 where nothing was tried."""
-    if events >= count:
-        return 1.0
-    low, high = 0.0, 1.0
-    logs = [math.lgamma(count + 1) - math.lgamma(it + 1) - math.lgamma(count - it + 1) for it in range(events + 1)]
-    for _ in range(40):
-        rate = (low + high) / 2
-        so_few = sum(math.exp(it + n * math.log(rate) + (count - n) * math.log1p(-rate)) for n, it in enumerate(logs))
-        low, high = (rate, high) if so_few > 1 - SURE else (low, rate)
-    return high
 
 
 def detectable_shares(visits: Sequence[Visit]) -> list[float | None]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.core import units
-from ortbench.facts import busy_fact, certified_share
+from ortbench.facts import busy_fact, certificate_fact, certified_share
 from ortbench.facts.run import findings_of
 from ortbench.features.certificate.gates import USUAL_LIMIT
 from ortbench.model.certificate import KeptCertificate
@@ -49,7 +49,7 @@ def build_certificate(kept: KeptCertificate, results: Sequence[Result], saved: s
 
 def _tells(certificate: Certificate) -> bool:
     """Whether gates tell any difference in a minute."""
-    return any(it["share"] is not None for it in certificate["detectable"])
+    return certificate_fact(certificate).verdict == "tells"
 
 
 def _difference(value: float | None, derived: bool) -> str:

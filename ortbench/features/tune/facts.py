@@ -112,9 +112,8 @@ def _price(
     is_less = saves is not None and saves.verdict() == ABOVE
     if is_first_within and not is_less:
         return None
-    does = (
-        "meets" if meets_slo(cpu.case, slo) else "may meet"
-    )  # by its figures, as too few requests or noise leave it open
+    # By its figures it does, but too few requests or noise may leave it open.
+    does = "meets" if meets_slo(cpu.case, slo) else "may meet"
     values: Values = {
         "configuration": names[number], "cpu_time": ns(cpu.value), "saved": share(1 - cpu.value / base.value), "other": names[0],
         "p99": ns(of_p99[number].value), "slo": f" that {does} {slo_text(slo)}" if slo else "",
