@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import count
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ortbench.core.stats import Blocks, Ratio, Value, of_processes
@@ -237,6 +238,9 @@ def fewest(alpha: float) -> int:
     return next(n for n in count(1) if most_against(n, alpha) is not None)
 
 
+_MOST_EXACT = 200  # throws; the normal approximation of more is within 0.01 %
+
+
 @lru_cache(maxsize=100_000)
 def most_against(n: int, alpha: float) -> int | None:
     """How many of n signs may be against a direction that is still proved at level alpha; None: n is too few."""
@@ -258,10 +262,11 @@ def log_wager(above: int, below: int) -> float:
 
     It is the integral of p^above (1 - p)^below over p from 1/2 to 1, times 2, over (1/2)^(above + below).
     """
-    from scipy import special  # takes longer to import than most commands that may need it take to run
-
     n = above + below
-    beta = special.betaln(above + 1, below + 1)
+    beta = math.lgamma(above + 1) + math.lgamma(below + 1) - math.lgamma(n + 2)
     # P(p > 1/2) of a Beta(above + 1, below + 1) is the chance of at most `above` heads in n + 1 throws.
-    share = math.log(special.bdtr(above, n + 1, 0.5))
-    return float((n + 1) * math.log(2) + beta + share)
+    if n > _MOST_EXACT:
+        share = NormalDist().cdf((above - below) / math.sqrt(n + 1))
+    else:
+        share = 1 - sum(math.comb(n + 1, k) for k in range(below + 1)) / 2 ** (n + 1)
+    return (n + 1) * math.log(2) + beta + math.log(share)

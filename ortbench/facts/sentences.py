@@ -250,7 +250,7 @@ _OF_CORE: dict[tuple[str, str], Sentence] = {
     ("best-configuration", "better-open"): Sentence("{configuration} has a lower {what} than {other} with {mode}, {value}: {other} takes {ratio:ci} as much; maybe as low: {ties}.", "set what is printed below", _ANSWER, "good", "tune"),
     ("best-configuration", "same"): Sentence("The {what} with {mode} is the same within {margin} in all configurations, {value}.", "keep the first", _ANSWER, "", "tune"),
     ("best-configuration", "none"): Sentence("No configuration has a lower {what} than {configuration} with {mode}: {configuration} takes at most {most} as much.", "keep the first", _ANSWER, "", "tune"),
-    ("best-configuration", "open"): Sentence("Cannot tell whether {other} has a lower {what} than {configuration} with {mode}: {ratio:ci}.", LONGER, _ANSWER, "unclear", "noise"),
+    ("best-configuration", "open"): Sentence("Cannot tell whether {other} has a lower {what} than {configuration} with {mode}: {configuration} takes {ratio:ci} as much.", LONGER, _ANSWER, "unclear", "noise"),
     ("best-configuration", "noise"): Sentence("The machine was too busy to tell whether {other} has a lower {what} than {configuration} with {mode}.", WAIT, _ANSWER, "unclear", "noise"),
     ("fastest-ep", "faster"): Sentence("{model}: {ep} with {mode} is {ratio:ci} as fast as {other} with {other_mode}.", "use that EP", _ANSWER, "good", "choose-ep"),
     ("fastest-ep", "far"): Sentence("{model}: {ep} with {mode} is {ratio} as fast as {other} with {other_mode}, each inference at least {times}×.", "use that EP", _ANSWER, "good", "choose-ep"),
