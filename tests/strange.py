@@ -180,7 +180,7 @@ def hanging() -> None:
         nonlocal ahead, last
         now = time.monotonic()
         if trace.exists() and trace.stat().st_size > 0:
-            if counters(trace)["failure"].count != len(hung):
+            if counters(trace)["failure"] != len(hung):
                 hung[:] = Trace.read(trace).of("failure")["pid"]
             ahead += (now - last) * 1e5 * any(Path(f"/proc/{pid}").exists() for pid in hung)
         last = now

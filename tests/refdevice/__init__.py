@@ -12,7 +12,6 @@ from .refdevice import (
     Trace,
     build,
     counters,
-    failures_so_far,
 )
 
 __all__ = [
@@ -27,5 +26,4 @@ __all__ = [
     "Trace",
     "build",
     "counters",
-    "failures_so_far",
 ]

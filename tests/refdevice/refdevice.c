@@ -40,8 +40,8 @@
  *                  disable_synchronize_execution_providers=1 switches it off.
  *   async          the run returns at once; only OrtEp::Sync (synchronize_outputs) or a copy waits.
  *   async-old-api  like async, but the EP reports an API version without OrtEp::Sync, so only a copy waits.
- * With the knob `later_runs` the device changes while it runs: from that run of the process on, all sessions have the
- * honesty `later_honesty`.
+ * With the knob `later_runs` the device changes while it runs: from that run of the process on, no session waits, as
+ * with async-old-api.
  *
  * Knobs. The environment variables REFDEVICE_<KNOB> are read when the library is loaded; the EP options <knob> of a
  * session override them. compute_us, honesty, ha_copies, accessible_io and outputs then hold for that session, everything else for

@@ -90,133 +90,90 @@ class Config:
     GB/s are 1e9 bytes a second, and 0 means no limit: the copy takes its latency.
     """
 
+    # How long one inference lasts, in microseconds, and as many more for each item of its batch, which is the first dimension of its
+    # first input, where its inputs have other shapes than those of the inference before it, and where that began 20 ms before or more.
     compute_us: float = 2000.0
-    """How long one inference lasts, in microseconds ..."""
     item_us: float = 0.0
-    """... and as many more for each item of its batch, which is the first dimension of its first input ..."""
     switch_us: float = 0.0
-    """... and as many more where its inputs have other shapes than those of the inference before it ..."""
     idle_us: float = 0.0
-    """... and as many more where the inference before it began more than 20 ms before."""
+    # A copy to DEFAULT memory, from there and inside lasts so many microseconds, and its bytes at so many GB/s.
     upload_latency_us: float = 10.0
-    """An upload (to DEFAULT memory) lasts this many microseconds ..."""
     upload_gbps: float = 4.0
-    """... and its bytes at this many GB/s."""
     download_latency_us: float = 10.0
-    """A download (from DEFAULT memory) lasts this many microseconds ..."""
     download_gbps: float = 4.0
-    """... and its bytes at this many GB/s."""
     device_copy_latency_us: float = 5.0
-    """A copy inside DEFAULT memory lasts this many microseconds ..."""
     device_copy_gbps: float = 8.0
-    """... and its bytes at this many GB/s."""
+    # What the memory infos say of both memories, which always are page-aligned. They are made when the library is loaded, so this one
+    # and those to `copies` are read from the environment alone. ONNX Runtime's Python API cannot bind an output without a shape to
+    # memory that has an alignment.
     alignment: int = 4096
-    """What the memory infos say of both memories, which always are page-aligned. They are made when the library is loaded,
-    so it is read from the environment alone. ONNX Runtime's Python API cannot bind
-    an output without a shape to memory that has an alignment."""
-    cpu: bool = False
-    """The device is a CPU, and its memories are a CPU's. Read from the environment alone, like the next one."""
+    cpu: bool = False  # the device is a CPU, and its memories are a CPU's
+    # Without it HOST_ACCESSIBLE memory is all the device has, and copies to and from it last like uploads and downloads. Together with
+    # `cpu` that is how OpenVINO's EP looks on an Intel CPU: ONNX Runtime copies no array inside a run; without `cpu` it copies them all.
     default_memory: bool = True
-    """Without it HOST_ACCESSIBLE memory is all the device has, and copies to and from it last like uploads and downloads.
-    Together with `cpu` that is how OpenVINO's EP looks on an Intel CPU: ONNX Runtime copies no array inside a run; without
-    `cpu` it copies them all."""
+    # Sessions keep their inputs, their outputs and what passes between the device and the CPU in HOST_ACCESSIBLE memory, though there is
+    # DEFAULT memory: so says OrtEp::GetDefaultMemoryDevice, which ONNX Runtime asks from 1.27 on. (Of the callback
+    # GetMemoryInfoByMemType, of pull request 28514, no release knows, up to 1.32.)
     accessible_io: bool = False
-    """Sessions keep their inputs, their outputs and what passes between the device and the CPU in HOST_ACCESSIBLE memory, though
-    there is DEFAULT memory: so says OrtEp::GetDefaultMemoryDevice, which ONNX Runtime asks from 1.27 on. (Of the callback
-    GetMemoryInfoByMemType, of pull request 28514, no release knows, up to 1.32.)"""
-    host_memory: bool = False
-    """DEFAULT memory is plain host memory (name `Cpu`, vendor 0), there is no other, and nothing copies. This one and those
-    below it to `copies` are read from the environment alone."""
-    devices: int = 1
-    """How many devices its EP has, 1 or 2 ..."""
-    eps: int = 1
-    """... and how many EPs its library brings, 1 or 2: the other is called `Second…`."""
-    skew: int = 0
-    """How many bytes behind the start of a page the addresses of allocations lie."""
-    copies: Copies = "both"
-    """Which copies to and from DEFAULT memory the EP says that it can make; ``none``: it has no data transfer."""
+    host_memory: bool = (
+        False  # DEFAULT memory is plain host memory (name `Cpu`, vendor 0), there is no other, and nothing copies
+    )
+    devices: int = 1  # how many devices its EP has, 1 or 2
+    eps: int = 1  # how many EPs its library brings, 1 or 2: the other is called `Second…`
+    skew: int = 0  # how many bytes behind the start of a page the addresses of allocations lie
+    copies: Copies = (
+        "both"  # those to and from DEFAULT memory that the EP says it can make; none: it has no data transfer
+    )
+    # Whether the device knows the shapes of outputs before it computes. With late it computes each in memory of its own, asks for memory
+    # when the inference is done, and copies it there; with preallocated too, but for those that the caller has bound memory of their
+    # shape for, which are computed there (KernelContext_GetPreallocatedOutput, of ONNX Runtime 1.30); with unchecked in bound memory of
+    # any shape that they fit into, which is wrong.
     outputs: Outputs = "known"
-    """Whether the device knows the shapes of outputs before it computes. With ``late`` it computes each in memory of its own, asks for
-    memory when the inference is done, and copies it there; with ``preallocated`` too, but for those that the caller has bound memory
-    of their shape for, which are computed there (KernelContext_GetPreallocatedOutput, of ONNX Runtime 1.30); with ``unchecked`` in
-    bound memory of any shape that they fit into, which is wrong."""
-    honesty: Honesty = "sync"
-    """When a run returns, and which calls wait for the device; see refdevice.c."""
-    later_runs: int = 0
-    """From this run of the process on (counted from 1) all sessions have the honesty `later_honesty`; 0 is never."""
-    later_honesty: Honesty = "async-old-api"
-    """See `later_runs`."""
+    honesty: Honesty = "sync"  # when a run returns, and which calls wait for the device; see refdevice.c
+    later_runs: int = 0  # from this run of the process on (from 1) no session waits, as with async-old-api; 0 is never
+    # HOST_ACCESSIBLE values are copied to private memory and back in every run, at the price of an upload and a download each; without
+    # DEFAULT memory so are values in ordinary host memory, which a run with arrays may hand on.
     ha_copies: bool = False
-    """HOST_ACCESSIBLE values are copied to private memory and back in every run, at the price of an upload and a
-    download each; without DEFAULT memory so are values in ordinary host memory, which a run with arrays may hand on."""
+    # A waiting thread sleeps until this many microseconds before the end and spins from there. With a second and more it never sleeps,
+    # which costs a core and keeps the host's caches warm: what the host does after a sleep is tens of microseconds slower.
     spin_us: float = 200.0
-    """A waiting thread sleeps until this many microseconds before the end and spins from there. With a second and more
-    it never sleeps, which costs a core and keeps the host's caches warm: what the host does after a sleep is tens of
-    microseconds slower, and that is the host's time, not the device's."""
+    # How many things the device does at a time: 3 are one inference, one upload and one download, 2 one inference and one copy, 1 just
+    # one of anything; 0 is as many as there are queues.
     engines: int = 0
-    """How many things the device does at a time: 3 are one inference, one upload and one download, 2 one inference and
-    one copy, 1 just one of anything; 0 is as many as there are queues."""
+    # How many inferences the device does at a time where their runs wait for them, at most 8. More than one is for models of one node:
+    # what a larger one computes in between is in one place for all.
     servers: int = 1
-    """How many inferences the device does at a time where their runs wait for them, at most 8. More than one is for models
-    of one node: what a larger one computes in between is in one place for all."""
-    crowd: int = 0
-    """What a run does that finds another one under way: 0 waits its turn, 1 takes the other's input, 2 fails, 3 aborts. The
-    device is not safe for several threads then; for runs that wait for their inference."""
-    submit_us: float = 0.0
-    """The thread that starts an inference is busy for so many microseconds before the device gets it."""
+    submit_us: float = 0.0  # the thread that starts an inference is busy for so long before the device gets it
+    # Beside each inference a thread of the host takes so much CPU time; it should last less than that, or it goes on behind it.
     busy_us: float = 0.0
-    """Beside each inference a thread of the host takes so many microseconds of CPU time; it should last less than the
-    inference does, or it goes on behind it."""
+    # Triggers: an upload (weights are some), a download, an allocation, and one of BYTES or BYTES:memory at least that fails;
     fail_upload: str = "0"
-    """Trigger: an upload that returns an error. Weights are uploads too."""
     fail_download: str = "0"
-    """Trigger: a download that returns an error."""
     fail_alloc: str = "0"
-    """Trigger: an allocation that fails."""
     fail_alloc_bytes: str = "0"
-    """Every allocation of at least this many bytes fails; ``BYTES`` or ``BYTES:memory``."""
-    abort_run: str = "0"
-    """Trigger: a run that calls abort()."""
-    hang_run: str = "0"
-    """Trigger: a run that never returns."""
-    wrong_run: str = "0"
-    """Trigger: a run whose first output has one wrong value, its first."""
-    abort_copy: str = "0"
-    """Trigger: a copy, whatever its direction, that calls abort()."""
-    wrong_copy: str = "0"
-    """Trigger: a copy, whatever its direction, whose first byte arrives wrong."""
-    shape_run: str = "0"
-    """Trigger: an inference whose first output has one item fewer than it should, in its first dimension."""
-    unbound_type: int = 0
-    """Runs fail with bound inputs of this element type of ONNX (6 is int32, which Flatten takes), and not with arrays."""
-    bfloat16: bool = False
-    """What each node computes is rounded to bfloat16."""
+    abort_run: str = "0"  # a run that calls abort();
+    wrong_run: str = "0"  # one whose first output has one wrong value, its first;
+    abort_copy: str = "0"  # a copy, whatever its direction, that calls abort();
+    wrong_copy: str = "0"  # one whose first byte arrives wrong;
+    shape_run: str = "0"  # an inference whose first output has one item fewer than it should, in its first dimension.
+    unbound_type: int = 0  # runs fail with bound inputs of this element type of ONNX (6 is int32), and not with arrays
+    bfloat16: bool = False  # what each node computes is rounded to bfloat16
+    # What goes wrong: it aborts, has a segmentation fault, exits with 3, returns an error (null, for an allocation), never returns, or
+    # prints a line to stdout. Where: when its library is registered, its devices are listed, memory is allocated, a session is created,
+    # a run begins, a copy is made, OrtEp::Sync is called, or an EP is released (where it aborts, as there are no errors). When: a
+    # trigger. And on which device, from 1; 0 is any: of allocations, sessions, runs and synchronizations.
     fault: Fault = "none"
-    """What goes wrong: it aborts, has a segmentation fault, exits with 3, returns an error (null, for an allocation), never
-    returns, or prints a line to stdout ..."""
     fault_at: Place = "registration"
-    """... where: when its library is registered, its devices are listed, memory is allocated, a session is created, a run
-    begins, a copy is made, OrtEp::Sync is called, or an EP is released (where it aborts, as there are no errors) ..."""
     fault_when: str = "1"
-    """... trigger: when ..."""
     fault_device: int = 0
-    """... and on which device, counted from 1; 0 is any. Of allocations, sessions, runs and synchronizations."""
+    # Bytes of host memory that are never freed: of each inference, of each shape that is new to the process, of each session; and file
+    # descriptors that are never closed, of each inference: 0.01 is one in a hundred.
     leak_bytes: float = 0.0
-    """So many bytes of host memory are never freed, of each inference ..."""
-    leak_every: int = 1
-    """... or of every Nth ..."""
-    leak_stop: int = 0
-    """... up to this one of the process; 0 is for ever."""
     leak_shape_bytes: float = 0.0
-    """Bytes of host memory that are never freed, of each shape that is new to the process."""
     leak_session_bytes: float = 0.0
-    """Bytes of host memory that are never freed, of each session."""
     leak_handles: float = 0.0
-    """File descriptors that are never closed, of each inference; 0.01 is one in a hundred."""
-    trace: Path | None = None
-    """File for the trace; None keeps none."""
-    trace_records: int = 1_000_000
-    """Room in the trace, in records; more are counted but not kept."""
+    trace: Path | None = None  # file for the trace; None keeps none
+    trace_records: int = 1_000_000  # room in it; more are counted but not kept
 
     def options(self) -> dict[str, str]:
         """The knobs as EP options of a session (without the trace, which is the library's)."""
@@ -293,22 +250,11 @@ Events = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True)
-class Counter:
-    """How often something happened since the trace was made, with how many bytes and nanoseconds in all."""
-
-    count: int
-    bytes: int
-    ns: int
-
-
-@dataclass(frozen=True)
 class Trace:
     """What the device did, in the order in which it ended; of all processes that used the same trace file."""
 
-    counters: dict[str, Counter]
+    counters: dict[str, int]  # how often each kind happened since the trace was made, also what found no room in it
     events: Events
-    dropped: int
-    """Events that found no room in the trace; the counters have them."""
 
     @classmethod
     def read(cls, path: Path) -> Trace:
@@ -318,7 +264,7 @@ class Trace:
             started, capacity = int(head["next"]), int(head["capacity"])
             records = file.read(min(started, capacity) * EVENT.itemsize)
         events: Events = np.frombuffer(records, dtype=EVENT)
-        return cls(_counters(head), events[events["sequence"] > 0], max(0, started - capacity))
+        return cls(_counters(head), events[events["sequence"] > 0])
 
     def of(self, *kinds: str, memory: str | None = None) -> Events:
         """The events of these kinds, and of this memory if one is named."""
@@ -329,12 +275,7 @@ class Trace:
         return chosen if memory is None else chosen[chosen["memory"] == MEMORIES.index(memory)]
 
     def held(self, memory: str, pid: int | None = None) -> tuple[int, int]:
-        """The bytes of a memory that are given out at the end of the trace, and at most at a time.
-
-        Args:
-            memory: of `MEMORIES`.
-            pid: of one process; None for all in the trace.
-        """
+        """The bytes of a memory that are given out at the end of the trace, and at most at a time: of all processes, or of one."""
         events = self.of("alloc", "free", memory=memory)
         events = events[events["failed"] == 0]
         if pid is not None:
@@ -356,27 +297,11 @@ def _head(file: IO[bytes]) -> Any:
     return head
 
 
-def _counters(head: Any) -> dict[str, Counter]:
-    return {name: Counter(*(int(n) for n in head["counters"][kind])) for kind, name in KINDS.items()}
+def _counters(head: Any) -> dict[str, int]:
+    return {name: int(head["counters"][kind]["count"]) for kind, name in KINDS.items()}
 
 
-def counters(path: Path) -> dict[str, Counter]:
+def counters(path: Path) -> dict[str, int]:
     """Those of a trace, without its events, of which there can be many."""
     with path.open("rb") as file:
         return _counters(_head(file))
-
-
-def failures_so_far(path: Path) -> list[str]:
-    """The knobs whose injected failures have happened by now, of a device that may not have begun its trace yet."""
-    ready = path.exists() and path.stat().st_size > 0
-    return Trace.read(path).failures() if ready else []
-
-
-def duration_ns(events: Events) -> npt.NDArray[Any]:
-    """How long each event lasted, in nanoseconds."""
-    return np.asarray(events["end_ns"] - events["start_ns"])
-
-
-def late_ns(events: Events) -> npt.NDArray[Any]:
-    """How much later than planned each event ended, in nanoseconds."""
-    return np.asarray(events["end_ns"] - events["planned_end_ns"])

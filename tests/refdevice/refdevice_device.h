@@ -87,18 +87,18 @@ typedef struct {
 
 typedef struct {
   Link upload, download, device_copy;
-  double compute_ns, item_ns, switch_ns, idle_ns, ha_copies, spin_ns, engines, servers, crowd, submit_ns, busy_ns;
+  double compute_ns, item_ns, switch_ns, idle_ns, ha_copies, spin_ns, engines, servers, submit_ns, busy_ns;
   double alignment, cpu, default_memory, accessible_io, host_memory, devices, eps, skew, unbound_type, bfloat16;
   double later_runs; /* 0: never */
-  Honesty honesty, later_honesty;
+  Honesty honesty;
   Ways copies;
   Outputs outputs;
   Fault fault;
   Place fault_at;
-  double leak_bytes, leak_every, leak_stop, leak_shape_bytes, leak_session_bytes, leak_handles;
+  double leak_bytes, leak_shape_bytes, leak_session_bytes, leak_handles;
   double fault_device; /* counted from 1; 0: any */
   Trigger fault_when, shape_run;
-  Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run, abort_copy, wrong_copy;
+  Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, wrong_run, abort_copy, wrong_copy;
 } Config;
 
 typedef enum { KNOB_US, KNOB_NUMBER, KNOB_TRIGGER, KNOB_TEXT, KNOB_HONESTY, KNOB_WAYS, KNOB_OUTPUTS, KNOB_FAULT, KNOB_PLACE } KnobType;
@@ -133,12 +133,10 @@ static const struct {
     {"outputs", KNOB_OUTPUTS, offsetof(Config, outputs)},
     {"honesty", KNOB_HONESTY, offsetof(Config, honesty)},
     {"later_runs", KNOB_NUMBER, offsetof(Config, later_runs)},
-    {"later_honesty", KNOB_HONESTY, offsetof(Config, later_honesty)},
     {"ha_copies", KNOB_NUMBER, offsetof(Config, ha_copies)},
     {"spin_us", KNOB_US, offsetof(Config, spin_ns)},
     {"engines", KNOB_NUMBER, offsetof(Config, engines)},
     {"servers", KNOB_NUMBER, offsetof(Config, servers)},
-    {"crowd", KNOB_NUMBER, offsetof(Config, crowd)},
     {"submit_us", KNOB_US, offsetof(Config, submit_ns)},
     {"busy_us", KNOB_US, offsetof(Config, busy_ns)},
     {"fail_upload", KNOB_TRIGGER, offsetof(Config, fail_upload)},
@@ -146,7 +144,6 @@ static const struct {
     {"fail_alloc", KNOB_TRIGGER, offsetof(Config, fail_alloc)},
     {"fail_alloc_bytes", KNOB_TRIGGER, offsetof(Config, fail_alloc_bytes)},
     {"abort_run", KNOB_TRIGGER, offsetof(Config, abort_run)},
-    {"hang_run", KNOB_TRIGGER, offsetof(Config, hang_run)},
     {"wrong_run", KNOB_TRIGGER, offsetof(Config, wrong_run)},
     {"abort_copy", KNOB_TRIGGER, offsetof(Config, abort_copy)},
     {"wrong_copy", KNOB_TRIGGER, offsetof(Config, wrong_copy)},
@@ -158,8 +155,6 @@ static const struct {
     {"fault_when", KNOB_TRIGGER, offsetof(Config, fault_when)},
     {"fault_device", KNOB_NUMBER, offsetof(Config, fault_device)},
     {"leak_bytes", KNOB_NUMBER, offsetof(Config, leak_bytes)},
-    {"leak_every", KNOB_NUMBER, offsetof(Config, leak_every)},
-    {"leak_stop", KNOB_NUMBER, offsetof(Config, leak_stop)},
     {"leak_shape_bytes", KNOB_NUMBER, offsetof(Config, leak_shape_bytes)},
     {"leak_session_bytes", KNOB_NUMBER, offsetof(Config, leak_session_bytes)},
     {"leak_handles", KNOB_NUMBER, offsetof(Config, leak_handles)},
@@ -229,8 +224,7 @@ static Config default_config(void) {
                   .device_copy = {5000, 8},
                   .compute_ns = COMPUTE_NS,
                   .spin_ns = 200000, .servers = 1, .alignment = 4096, .default_memory = 1,
-                  .devices = 1, .eps = 1, .leak_every = 1, .fault_when = {.number = 1},
-                  .later_honesty = ASYNC_OLD_API};
+                  .devices = 1, .eps = 1, .fault_when = {.number = 1}};
 }
 
 static const char *config_from_environment(Config *config) {
@@ -426,7 +420,7 @@ static _Atomic uint64_t runs_started;
 /* The honesty of a session whose own is this one, by the number of runs so far. */
 static Honesty honesty_now(Honesty own) {
   bool later = device_config.later_runs > 0 && (double)atomic_load(&runs_started) >= device_config.later_runs;
-  return later ? device_config.later_honesty : own;
+  return later ? ASYNC_OLD_API : own;
 }
 
 /* ---- memory ---- */

@@ -501,9 +501,6 @@ static Status *judge_run(const Inference *job) {
     return fail("the reference device takes no tensor of type %d where it is bound", (int)device_config.unbound_type);
   }
   if (fails(&device_config.abort_run, memory)) abort();
-  if (fails(&device_config.hang_run, memory)) {
-    for (;;) pause();
-  }
   this_run.wrong = fails(&device_config.wrong_run, memory);
   return NULL;
 }
@@ -516,33 +513,6 @@ static void submit(Op *op, bool wait) {
   int server = server_take();
   queue_run(servers.queue[server], op);
   server_give(server);
-}
-
-/* Knob `crowd`: an EP that is not safe for several threads. */
-enum { CROWD_MIXES = 1, CROWD_FAILS, CROWD_ABORTS };
-static pthread_mutex_t crowd_lock = PTHREAD_MUTEX_INITIALIZER;
-static int under_way;
-
-static Status *crowd_enter(Inference *job) {
-  static char *last_input;
-  static size_t last_bytes;
-  int value = job->graph->inputs[0], what = (int)device_config.crowd;
-  pthread_mutex_lock(&crowd_lock);
-  bool crowded = under_way++ > 0;
-  if (crowded && what == CROWD_ABORTS) abort();
-  char *own = value < 0 ? NULL : job->data[value];
-  if (crowded && what == CROWD_MIXES && own && last_bytes == value_bytes(job, value)) job->data[value] = last_input;
-  last_input = own;
-  last_bytes = own ? value_bytes(job, value) : 0;
-  if (crowded && what == CROWD_FAILS) under_way--;
-  pthread_mutex_unlock(&crowd_lock);
-  return crowded && what == CROWD_FAILS ? fail("the reference device does one inference at a time") : NULL;
-}
-
-static void crowd_leave(void) {
-  pthread_mutex_lock(&crowd_lock);
-  under_way--;
-  pthread_mutex_unlock(&crowd_lock);
 }
 
 /* With `ha_copies`: whether a value is copied. Those in ordinary host memory are where the device has no DEFAULT memory. */
@@ -674,12 +644,9 @@ static void leak(double bytes) {
 /* What an inference leaks: knobs `leak_bytes` and below. `config_lock` is held. */
 static void leak_of_run(uint64_t shapes) {
   enum { MOST = 1 << 16 };
-  static uint64_t runs, count, *seen;
+  static uint64_t count, *seen;
   static double handles;
-  runs++;
-  if (device_config.leak_bytes > 0 && (!device_config.leak_stop || (double)runs <= device_config.leak_stop)) {
-    if (runs % (uint64_t)device_config.leak_every == 0) leak(device_config.leak_bytes);
-  }
+  if (device_config.leak_bytes > 0) leak(device_config.leak_bytes);
   for (handles += device_config.leak_handles; handles >= 1; handles--) (void)!dup(2);
   if (!device_config.leak_shape_bytes) return;
   if (!seen) seen = zeroed(MOST * sizeof *seen);
@@ -738,18 +705,10 @@ static Status *graph_compute(Graph *graph, void *state, void *context) {
   size_t late = job->late_count;
   bool wait = honesty_now(graph->ep->honesty) == SYNC || job->touches_host || late;
   if (!wait && !graph->ep->ha_copies) hide_outputs(job);
-  bool counted = device_config.crowd > 0;
-  status = counted ? crowd_enter(job) : NULL;
-  if (status) {
-    inference_release(&job->op);
-    return status;
-  }
   LateOutput *outputs = late_outputs(job);
   if (graph->ep->ha_copies) submit_with_copies(job, wait);
   else submit(&job->op, wait);
-  status = deliver_all(outputs, late, context);
-  if (counted) crowd_leave();
-  return status;
+  return deliver_all(outputs, late, context);
 }
 
 static Status *graph_create_state(Graph *graph, void *context, void **state) {

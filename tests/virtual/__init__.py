@@ -45,18 +45,10 @@ class Clock:
         script = b"".join(struct.pack("<2q", *pause) for pause in sorted((pauses or {}).items()))
         self.path.write_bytes(_HEAD.pack(START_NS, 0, 0, len(script) // 16) + script)
 
-    def _word(self, index: int) -> int:
-        return int(_HEAD.unpack(self.path.read_bytes()[: _HEAD.size])[index])
-
-    @property
-    def passed_ns(self) -> int:
-        """How much time has passed."""
-        return self._word(0) - START_NS
-
     @property
     def readings(self) -> int:
         """How often the host has read the clock."""
-        return self._word(2)
+        return int(_HEAD.unpack(self.path.read_bytes()[: _HEAD.size])[2])
 
 
 _library: Any = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -38,22 +37,6 @@ def busy(seed: int, readings: int, share: float = 0.1) -> dict[int, int]:
             found[at] = dice.randrange(10 * US, 5 * MS)
             at += 1
     return found
-
-
-def read_the_clock() -> None:
-    virtual.attach(works=True)
-    print(json.dumps([time.perf_counter_ns() - virtual.START_NS for _ in range(5)]))
-
-
-def test_pauses_land_at_the_numbered_reading(clock: Clock) -> None:
-    clock.restart({2: 5 * MS, 4: 7})
-    found = in_fork(f"{__name__}:read_the_clock")
-    pauses = [0, 5 * MS, 5 * MS, 5 * MS + 7, 5 * MS + 7]
-    assert found == [number * CALL_NS + pause for number, pause in enumerate(pauses, 1)]
-    assert (clock.readings, clock.passed_ns) == (5, found[-1])
-
-
-# What a busy host does
 
 
 def prove_syncs() -> None:
