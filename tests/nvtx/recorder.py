@@ -20,27 +20,19 @@ SOURCE = Path(__file__).parent / "recorder.c"
 
 
 def headers() -> Path:
-    """The folder in which ``nvtx3/nvToolsExt.h`` lies.
-
-    Raises:
-        BuildError: the package is not installed.
-    """
+    """The folder in which ``nvtx3/nvToolsExt.h`` lies."""
     try:
         files = metadata.files(PACKAGE) or []
     except metadata.PackageNotFoundError:
-        raise BuildError(f"the package {PACKAGE} is not installed") from None
+        files = []
     for file in files:
         if file.parts[-2:] == ("nvtx3", "nvToolsExt.h"):
             return Path(str(file.locate())).parent.parent
-    raise BuildError(f"the package {PACKAGE} has no headers")
+    raise BuildError(f"the package {PACKAGE} is not installed, or has no headers")
 
 
 def build(directory: Path) -> Path:
-    """Compile the recorder into `directory` and return its path.
-
-    Raises:
-        BuildError: the headers or a compiler are missing.
-    """
+    """Compile the recorder into a folder, and give its path."""
     flags = ("-fvisibility=hidden", f"-I{headers()}")
     return compile_library("the NVTX recorder", [SOURCE], directory, flags, ("-lpthread",))
 
@@ -52,21 +44,14 @@ def environ(library: Path, record: Path) -> dict[str, str]:
 
 @dataclass
 class Range:
-    """A range of a thread.
-
-    Attributes:
-        name, category, color, payload: its attributes; None for what it has not.
-        depth: how many ranges of its domain and thread are around it.
-        inner: the ranges in it, in order.
-        start_ns, end_ns: on the clock of `time.perf_counter_ns`; None while it is open.
-    """
+    """A range of a thread; None for what it has not, and its times, those of `time.perf_counter_ns`, while it is open."""
 
     name: str | None
     category: str | None
     color: int | None
     payload: float | None
-    depth: int
-    inner: list[Range] = field(default_factory=list)
+    depth: int  # how many ranges of its domain and thread are around it
+    inner: list[Range] = field(default_factory=list)  # in order
     start_ns: int | None = None
     end_ns: int | None = None
 
@@ -86,21 +71,15 @@ class Range:
 
 @dataclass
 class Record:
-    """What was emitted in one domain.
+    """What was emitted in one domain."""
 
-    Attributes:
-        ranges: of all threads: those that are in no other, in the order in which they were pushed.
-        stray_pops: pops where nothing was open.
-        others: marks and ranges of processes, as the recorder wrote them.
-        pids: of the processes that emitted.
-        exits: of the processes that ended in order, so that a tool could write what it held.
-    """
-
-    ranges: list[Range] = field(default_factory=list)
-    stray_pops: int = 0
-    others: list[dict[str, Any]] = field(default_factory=list)
-    pids: set[int] = field(default_factory=set)
-    exits: set[int] = field(default_factory=set)
+    ranges: list[Range] = field(default_factory=list)  # of all threads: those that are in no other, as they were pushed
+    stray_pops: int = 0  # where nothing was open
+    others: list[dict[str, Any]] = field(default_factory=list)  # marks and ranges of processes
+    pids: set[int] = field(default_factory=set)  # of the processes that emitted
+    exits: set[int] = field(
+        default_factory=set
+    )  # of those that ended in order, so that a tool could write what it held
 
     @classmethod
     def read(cls, path: Path, domain: str | None) -> Record:

@@ -62,7 +62,7 @@ def wrapper(folder: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """All knobs of the device. GB/s are 1e9 bytes a second, and 0 means no limit: the copy takes its latency.
+    """All knobs of the device.
 
     What has to be computed or moved on the CPU takes its time too: these are the least that things take.
     """
@@ -70,17 +70,7 @@ class Config:
     kernel_us: float = 100.0
     """A kernel lasts this many microseconds."""
     copy_latency_us: float = 10.0
-    """A copy lasts this many microseconds ..."""
-    pinned_gbps: float = 8.0
-    """... and its bytes at this many GB/s, between pinned and device memory ..."""
-    pageable_gbps: float = 2.0
-    """... between ordinary host memory and the device's ..."""
-    device_gbps: float = 50.0
-    """... and within the device."""
-    memory_gb: float = 8.0
-    """How much memory the device has, in GB."""
-    capability: float = 9.0
-    """Its compute capability: 9.0 is that of H100 and H200."""
+    """A copy lasts this many microseconds, and its bytes at so many GB/s as softcuda_device.h says."""
     leak_bytes: float = 0.0
     """So many bytes of its memory, in whole pages of 4,096, are never freed, of each copy to the host."""
     slowed: int = 0
@@ -123,32 +113,17 @@ class Card:
 
     Args:
         path: of the file, which is made.
-        idle_w: what the card draws always, W.
-        kernel_w: what it draws more while a kernel runs.
-        copy_w: and more for each copy that is under way.
-        step_ms: how often its counter moves.
-        counter: whether it has one; else it tells its power alone.
-        doze_ms: how long after its last work the SM clock falls, and kernels with it; 0 for never.
-        doze_mhz: to what it falls, from 1000 MHz.
+        doze_ms: how long after its last work the SM clock falls from 1000 to `DOZE_MHZ`, and kernels with it; 0 for never.
     """
 
     _LAYOUT = struct.Struct("6d7q")  # as in softcuda_card.h
+    IDLE_W, KERNEL_W, COPY_W = 20.0, 100.0, 30.0  # what it draws always, more while a kernel runs, and for each copy
+    STEP_MS, DOZE_MHZ = 20.0, 210.0  # how often its counter moves, and its clock when it dozes
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        idle_w: float = 20.0,
-        kernel_w: float = 100.0,
-        copy_w: float = 30.0,
-        step_ms: float = 20.0,
-        counter: bool = True,
-        doze_ms: float = 0.0,
-        doze_mhz: float = 210.0,
-    ) -> None:
+    def __init__(self, path: Path, doze_ms: float = 0.0) -> None:
         self.path = path
-        law = (idle_w, kernel_w, copy_w, step_ms, doze_ms, doze_mhz)
-        path.write_bytes(self._LAYOUT.pack(*law, int(counter), *[0] * 6))
+        law = (self.IDLE_W, self.KERNEL_W, self.COPY_W, self.STEP_MS, doze_ms, self.DOZE_MHZ)
+        path.write_bytes(self._LAYOUT.pack(*law, 1, *[0] * 6))
 
     @property
     def locked_mhz(self) -> int:

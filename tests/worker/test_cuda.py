@@ -22,6 +22,8 @@ from tests.conftest import MODELS, cases, command, measure, ortbench
 from tests.expect import there
 from tests.softcuda import Card, Config, Record
 
+pytestmark = pytest.mark.process
+
 CUDA = "CUDAExecutionProvider"
 TINY = MODELS / "tiny.onnx"
 MS = 1_000_000
@@ -63,7 +65,6 @@ def copies(records: list[Record]) -> set[tuple[str, str]]:
     return {(record.engine, record.host) for record in records if record.engine in ("h2d", "d2h")}
 
 
-@pytest.mark.process
 def test_all_modes_give_the_expected_outputs(everything: tuple[dict[str, Any], list[Record]]) -> None:
     result, _ = everything
     assert {
@@ -77,7 +78,6 @@ def test_all_modes_give_the_expected_outputs(everything: tuple[dict[str, Any], l
     assert target["device"]["vendor_id"] == softcuda.VENDOR_ID
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
@@ -102,14 +102,12 @@ def test_each_mode_copies_as_it_says(
     assert any(record.engine == "compute" for record in seen)
 
 
-@pytest.mark.process
 def test_no_run_is_shorter_than_its_kernels(everything: tuple[dict[str, Any], list[Record]]) -> None:
     """Above all none of the runs that nobody waited for: copies go by another stream and could pass them."""
     for mode, case in cases(everything[0]).items():
         assert min(case["samples"]["latency"]) >= KERNEL_MS * MS, mode
 
 
-@pytest.mark.process
 def test_a_graph_is_captured_and_replayed(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     prefix = with_knobs(software_cuda, Config(trace=trace))
@@ -122,7 +120,6 @@ def test_a_graph_is_captured_and_replayed(software_cuda: tuple[str, ...], tmp_pa
     assert not any(record.engine == "graph" for record in during(result, softcuda.records(trace), "cpu-tensors"))
 
 
-@pytest.mark.process
 def test_kernels_run_on_a_stream_of_the_users(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     prefix = with_knobs(software_cuda, Config(trace=trace))
@@ -135,7 +132,6 @@ def test_kernels_run_on_a_stream_of_the_users(software_cuda: tuple[str, ...], tm
     assert len({record.stream for record in seen if record.engine == "compute"}) == 1
 
 
-@pytest.mark.process
 def test_where_no_ep_device_is_found_it_is_used_by_name(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     """As in a container that shows no card in /sys."""
     folder = software_cuda[-1]
@@ -148,7 +144,6 @@ def test_where_no_ep_device_is_found_it_is_used_by_name(software_cuda: tuple[str
     assert status == ["ok", "ok", "ok", "unsupported"]  # host-accessible
 
 
-@pytest.mark.process
 def test_an_operator_that_needs_cudnn_says_where_to_get_it(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     ran = ortbench("run", MODELS / "compute_bound.onnx", "--ep", "cuda", "--out", tmp_path, prefix=software_cuda)
     assert ran.code == 1
@@ -157,7 +152,6 @@ def test_an_operator_that_needs_cudnn_says_where_to_get_it(software_cuda: tuple[
     )
 
 
-KERNEL_W, COPY_W, IDLE_W = 100.0, 30.0, 20.0
 PATIENCE_S = 120.0
 
 
@@ -172,16 +166,15 @@ def drawn(found: dict[str, Any], trace: Path, late_s: float = 0) -> float:
     """What the law says that the work drew which ended in the stretch, or so much earlier, J a run; it counts when it ends."""
     begin = found["start_ns"] - late_s * 1e9
     end = begin + sum(seconds for _, seconds, _ in found["parts"]) * 1e9
-    watts = {"compute": KERNEL_W, "h2d": COPY_W, "d2h": COPY_W}
+    watts = {"compute": Card.KERNEL_W, "h2d": Card.COPY_W, "d2h": Card.COPY_W}
     inside = [it for it in softcuda.records(trace) if it.engine in watts and begin <= it.end_ns <= end]
     joules = sum(watts[it.engine] * (it.end_ns - it.begin_ns) / 1e9 for it in inside)
     return float(joules / sum(runs for runs, _, _ in found["parts"]))
 
 
-@pytest.mark.process
 def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     """With clocks locked meanwhile, and reset at the end."""
-    card, trace = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W), tmp_path / "trace"
+    card, trace = Card(tmp_path / "card"), tmp_path / "trace"
     prefix = with_knobs(software_cuda, Config(kernel_us=5000, card=card.path, trace=trace))
     asked = ("--ep", "cuda", "--mode", "device-tensors", "--iterations", 6, "--warmup", 1, "--measure-energy")
     result = measure(TINY, *asked, "--lock-clocks", "base", out=tmp_path / "out", prefix=prefix)
@@ -189,7 +182,7 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     found, metrics = case["energy"], case["metrics"]
     assert (found["how"], found["of"]) == ("counter", "GPU 0")
     joules = metrics["energy"]
-    assert metrics["idle_power"]["value"] == pytest.approx(IDLE_W, rel=0.05)
+    assert metrics["idle_power"]["value"] == pytest.approx(Card.IDLE_W, rel=0.05)
     assert joules["value"] == pytest.approx(drawn(found, trace), rel=0.05)
     assert joules["ci95"][0] < joules["value"] < joules["ci95"][1]
     assert len(found["parts"]) >= 5
@@ -201,7 +194,6 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     assert card.locked_mhz == 0
 
 
-@pytest.mark.process
 def test_rounds_held_back_in_a_known_time_are_left_out(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     """The first half second of a measurement of at least 1.5 s."""
     prefix = with_knobs(software_cuda, Config(kernel_us=10_000, slowed=0x40, slowed_until_s=0.5))
@@ -219,7 +211,6 @@ def test_rounds_held_back_in_a_known_time_are_left_out(software_cuda: tuple[str,
     assert all(start > max(held) for _, _, start in case["blocks"]["latency"])
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("number", "of_worker"), [(signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)]
 )
@@ -228,15 +219,13 @@ def test_clocks_are_reset_however_the_run_ends(
 ) -> None:
     """Ended by a signal, killed, or with its worker killed, as an EP that crashes does."""
     card = Card(tmp_path / "card")
-    prefix = with_knobs(software_cuda, Config(card=card.path))
-    line = command("run", TINY, "--ep", "cuda", "--mode", "device-tensors", "--precision", 0, "--duration", 600,
-                   "--lock-clocks", 1200, "--out", tmp_path / "out", prefix=prefix)  # fmt: skip
+    line = command("run", TINY, "--ep", "cuda", "--mode", DEVICE, "--precision", 0, "--duration", 600, "--lock-clocks", 1200,
+                   "--out", tmp_path / "out", prefix=with_knobs(software_cuda, Config(card=card.path)))  # fmt: skip
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             wait_for(lambda: card.locked_mhz == 1200)
-            (worker,) = (
-                it for it in psutil.Process(process.pid).children() if any("worker" in word for word in it.cmdline())
-            )
+            children = psutil.Process(process.pid).children()
+            (worker,) = (it for it in children if any("worker" in word for word in it.cmdline()))
         except BaseException:
             process.kill()
             raise
@@ -246,7 +235,6 @@ def test_clocks_are_reset_however_the_run_ends(
     wait_for(lambda: card.locked_mhz == 0)
 
 
-@pytest.mark.process
 def test_who_may_not_lock_clocks_is_told_what_does_it(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     asked = ("run", TINY, "--ep", "cuda", "--mode", "device-tensors", "--out", tmp_path)
     ran = ortbench(*asked, "--lock-clocks", 1200, prefix=software_cuda)
@@ -256,26 +244,20 @@ def test_who_may_not_lock_clocks_is_told_what_does_it(software_cuda: tuple[str, 
         "'sudo nvidia-smi -i 0 -rgc' afterwards, without this option"
     )
     assert list(tmp_path.iterdir()) == []
-    card = Card(tmp_path / "card")
-    prefix = with_knobs(software_cuda, Config(card=card.path))
+    prefix = with_knobs(software_cuda, Config(card=Card(tmp_path / "card").path))
     ran = ortbench(*asked, "--lock-clocks", 5000, prefix=prefix)
     assert (ran.code, ran.error_line) == (2, "--lock-clocks 5000: GPU 0 does not take it: Invalid Argument")
 
 
-@pytest.mark.process
 def test_a_card_that_dozes_between_requests_takes_longer(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     """The clock falls to 210 of 1000 MHz after 0.1 s, and a request comes each 0.33 s: a kernel takes 4.8 times as long. The
-    first request may still meet a card that is awake, so there must be enough others."""
-    card = Card(tmp_path / "card", doze_ms=100, doze_mhz=210)
-    prefix = with_knobs(software_cuda, Config(kernel_us=20_000, card=card.path))
-    asked = ("--ep", "cuda", "--mode", "device-resident", "--rate", 3, "--arrivals", "uniform", "--duration", 5)
-    ran = ortbench("load", MODELS / "tiny.onnx", *asked, "--warmup", 1, "--out", tmp_path / "out", prefix=prefix)
+    first request may still meet a card that is awake, so there must be enough others. That it is said is held by
+    tests/facts/test_load.py."""
+    prefix = with_knobs(software_cuda, Config(kernel_us=20_000, card=Card(tmp_path / "card", doze_ms=100).path))
+    asked = ("--ep", "cuda", "--mode", RESIDENT, "--rate", 3, "--arrivals", "uniform", "--duration", 5, "--warmup", 1)
+    ran = ortbench("load", TINY, *asked, "--out", tmp_path / "out", prefix=prefix)
     assert ran.code == 0, ran.err
-    (path,) = (tmp_path / "out").glob("load-*/result.json")
-    result = load(path)
-    (level,) = load_cases(result)
-    alone = there(result.case("device-resident"))
+    result = load(next((tmp_path / "out").glob("load-*/result.json")))
+    alone, (level,) = there(result.case(RESIDENT)), load_cases(result)
     assert (alone.value("sm_clock"), level.value("sm_clock")) == (1000, 210)
-    # That it is said, and not on a busy machine, is held by tests/facts/test_load.py.
-    slow, quick = there(level.stats("service_time")), there(alone.stats("latency"))
-    assert slow.median > 1.5 * quick.median
+    assert there(level.stats("service_time")).median > 1.5 * there(alone.stats("latency")).median

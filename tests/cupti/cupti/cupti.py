@@ -2,7 +2,7 @@
 
 Names, values and arguments are the package's own. Records are made of the device's trace, ``REFDEVICE_TRACE`` or ``SOFTCUDA_TRACE``, on a clock
 that is far from `time.perf_counter_ns` and slightly fast, as CUPTI's may be. ``CUPTI_STAND_IN_FAILS`` is an error that
-enabling raises, ``CUPTI_STAND_IN_LOSES`` has all records of copies be missing.
+enabling raises.
 """
 
 from __future__ import annotations
@@ -25,34 +25,11 @@ class cuptiError(Exception):
     """An error of CUPTI."""
 
 
-class ActivityKind(IntEnum):
-    """Kinds of records."""
-
-    MEMCPY = 1
-    KERNEL = 3
-    DRIVER = 4
-    RUNTIME = 5
-    CONCURRENT_KERNEL = 10
-
-
-class ActivityMemcpyKind(IntEnum):
-    """Directions of copies."""
-
-    UNKNOWN = 0
-    HTOD = 1
-    DTOH = 2
-    HTOA = 3
-    ATOH = 4
-    DTOD = 8
-
-
-class ActivityMemoryKind(IntEnum):
-    """Memory at one side of a copy."""
-
-    UNKNOWN = 0
-    PAGEABLE = 1
-    PINNED = 2
-    DEVICE = 3
+ActivityKind = IntEnum("ActivityKind", {"MEMCPY": 1, "KERNEL": 3, "DRIVER": 4, "RUNTIME": 5, "CONCURRENT_KERNEL": 10})
+ActivityMemcpyKind = IntEnum(
+    "ActivityMemcpyKind", {"UNKNOWN": 0, "HTOD": 1, "DTOH": 2, "HTOA": 3, "ATOH": 4, "DTOD": 8}
+)
+ActivityMemoryKind = IntEnum("ActivityMemoryKind", {"UNKNOWN": 0, "PAGEABLE": 1, "PINNED": 2, "DEVICE": 3})
 
 
 @dataclass
@@ -148,7 +125,7 @@ def _of_device() -> list[Record]:
         copy = _COPIES.get(int(event["kind"]))
         if copy is None:
             found.append(Record(ActivityKind.CONCURRENT_KERNEL, start, end))
-        elif not os.environ.get("CUPTI_STAND_IN_LOSES"):
+        else:
             source, target = (_memory(int(event[side])) for side in ("source", "destination"))
             found.append(Record(ActivityKind.MEMCPY, start, end, int(event["bytes"]), copy, source, target))
     return found
