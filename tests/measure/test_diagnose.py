@@ -11,8 +11,10 @@ import pytest
 from ortbench.features.doctor import measure as diagnose
 from ortbench.features.doctor.measure import apart
 from ortbench.measure import environment, gpus
-from ortbench.model.result import FAILED, Case, Result
+from ortbench.model.result import FAILED, Result
+from tests.expect import there
 from tests.measure.stand_ins import file_system, nvml, refuse
+from tests.results import measured, result_of, steady
 
 CPUS = "sys/devices/system/cpu"
 GROUPS = "sys/fs/cgroup"
@@ -42,12 +44,6 @@ def test_the_limit_of_a_container(files: Mapping[str, str], limit: float | None,
     assert environment.core_limit(file_system(tmp_path, files)) == limit
 
 
-def test_the_governors_of_all_cores(tmp_path: Path) -> None:
-    names = ["powersave", "performance", "powersave"]
-    files = {f"{CPUS}/cpu{core}/cpufreq/scaling_governor": name for core, name in enumerate(names)}
-    assert environment.governors(file_system(tmp_path, files)) == {"performance": 1, "powersave": 2}
-
-
 @pytest.mark.parametrize(
     ("files", "is_on"),
     [
@@ -60,6 +56,15 @@ def test_the_governors_of_all_cores(tmp_path: Path) -> None:
 )
 def test_turbo(files: Mapping[str, str], is_on: bool | None, tmp_path: Path) -> None:
     assert diagnose.turbo(file_system(tmp_path, files)) is is_on
+
+
+def test_the_governors_of_all_cores_and_threads_of_one_core(tmp_path: Path) -> None:
+    names = ["powersave", "performance", "powersave", "powersave"]
+    files = {f"{CPUS}/cpu{core}/cpufreq/scaling_governor": name for core, name in enumerate(names)}
+    files |= {f"{CPUS}/cpu{it}/topology/thread_siblings_list": f"{it % 2},{it % 2 + 2}" for it in range(4)}
+    root = file_system(tmp_path, files)
+    assert environment.governors(root) == {"performance": 1, "powersave": 3}
+    assert (environment.physical_cores(root), environment.physical_cores(tmp_path / "none")) == (2, None)
 
 
 def test_a_card_that_tells_all() -> None:
@@ -82,9 +87,6 @@ def test_a_card_that_tells_all() -> None:
         "processes": [{"pid": 2**22 + 1, "name": None, "memory_bytes": 1_000_000}],
     }  # fmt: skip
     assert diagnose.nvidia(library) == {"present": True, "driver": "580.95.05", "cuda": "13.0", "cards": [card]}
-
-
-def test_a_card_that_does_not_answer() -> None:
     assert diagnose.nvidia(nvml(HandleByIndex=refuse))["cards"] == [{"error": "Not Supported"}]
 
 
@@ -103,27 +105,14 @@ def test_a_card_without_a_driver_is_seen_on_the_bus(
 
 def result(*medians: int) -> Result:
     """One with a block of three samples for each median, in ns."""
-    case = Case("cpu-tensors")
-    case.samples["latency"] = [ns for median in medians for ns in (median - 1, median, median + 1)]
-    case.blocks["latency"] = [[number, 3, 0] for number in range(len(medians))]
-    return Result(tool={"name": "ortbench", "version": "0"}, created="", command=[], cases=[case])
+    return result_of(measured("cpu-tensors", latency=steady(medians)))
 
 
 def test_how_far_two_series_are_apart() -> None:
     found = apart([result(*[1010] * 6), result(*[1000] * 6)], 2.0)
     assert (found["problem"], found["pairs"], found["median_ns"]) == (None, 6, 1010)
-    assert found["ratio"] == pytest.approx(1.01)
-    assert found["ci95"] == pytest.approx((1.01, 1.01))
-
-
-def test_a_series_that_failed_is_said() -> None:
+    assert (found["ratio"], *there(found["ci95"])) == pytest.approx((1.01, 1.01, 1.01))
     wrong = result(1000)
     wrong.cases[0].status, wrong.cases[0].reason = FAILED, "the worker ended with exit code 3"
     assert apart([result(1000), wrong], 2.0) == {"problem": "the worker ended with exit code 3", "seconds": 2.0}
     assert apart([result(1000)], 2.0) == {"problem": "one of the two did not open", "seconds": 2.0}
-
-
-def test_hardware_threads_of_one_core_are_one_physical_core(tmp_path: Path) -> None:
-    files = {f"{CPUS}/cpu{it}/topology/thread_siblings_list": f"{it % 2},{it % 2 + 2}" for it in range(4)}
-    assert environment.physical_cores(file_system(tmp_path, files)) == 2
-    assert environment.physical_cores(tmp_path / "none") is None

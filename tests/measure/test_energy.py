@@ -36,40 +36,36 @@ class Clock:
         self.ns += round(seconds * S)
 
 
-def stepping(clock: Clock, watts: float, step_s: float) -> Callable[[], float]:
-    return lambda: int(clock.ns / S / step_s) * step_s * watts
+def recorder(clock: Clock, watts: float, step_s: float) -> Recorder:
+    """What reads a counter that moves in steps."""
+    meter = counter(counting(lambda: int(clock.ns / S / step_s) * step_s * watts), 0, 0)
+    return Recorder(meter, clock, clock.sleep)
 
 
 def test_a_counter_is_read_from_step_to_step() -> None:
     clock = Clock()
-    meter = counter(counting(stepping(clock, 100, 0.05)), 0, 0)
-    found = Recorder(meter, clock, clock.sleep).record(1.0)
+    made = recorder(clock, 100, 0.05)
+    found = made.record(1.0)
     # From when it has settled on, each step when it was first seen, a poll late at most.
-    assert [at / S for at, _ in found[:3]] == pytest.approx([5.3, 5.35, 5.4], abs=1.01 * meter.poll_s)
+    assert [at / S for at, _ in found[:3]] == pytest.approx([5.3, 5.35, 5.4], abs=1.01 * made.meter.poll_s)
     assert [joules for _, joules in found[:3]] == pytest.approx([530, 535, 540])
     assert len(found) == 20
 
 
 def test_idle_time_lasts_until_the_counter_has_moved_often_enough_to_tell() -> None:
-    clock = Clock()
-    recorder = Recorder(counter(counting(stepping(clock, 20, 0.5)), 0, 0), clock, clock.sleep)
-    parts = recorder.idle()
+    made, clock = recorder(Clock(), 20, 0.5), Clock()
+    parts = made.idle()
     assert [[round(x, 2) for x in part] for part in parts] == [[0.5, 10.0]] * 3
-    assert recorder.step_s == pytest.approx(0.5, abs=0.003)
+    assert made.step_s == pytest.approx(0.5, abs=0.003)
     # So that a stretch has two steps for each part.
-    assert recorder.stretch_s(0.01) == pytest.approx(8.0, abs=0.05)
-
-
-def test_a_counter_that_never_moves_is_not_waited_for_for_ever() -> None:
-    clock = Clock()
-    assert Recorder(counter(counting(lambda: 7.0), 0, 0), clock, clock.sleep).idle() == []
+    assert made.stretch_s(0.01) == pytest.approx(8.0, abs=0.05)
+    assert recorder(clock, 0, 0.5).idle() == []  # one that never moves is not waited for for ever
     assert clock.ns / S == pytest.approx(5 + 10 + 0.3, abs=0.01)
 
 
 @pytest.mark.parametrize(("call_s", "seconds"), [(1e-6, 2.0), (0.5, 4.0), (10.0, 30.0), (60.0, 120.0)])
 def test_a_stretch_has_a_run_for_each_part_unless_that_is_too_long(call_s: float, seconds: float) -> None:
-    clock = Clock()
-    assert Recorder(counter(counting(stepping(clock, 20, 0.02)), 0, 0), clock, clock.sleep).stretch_s(call_s) == seconds
+    assert recorder(Clock(), 20, 0.02).stretch_s(call_s) == seconds
 
 
 def test_without_a_counter_power_is_integrated() -> None:
@@ -115,9 +111,6 @@ def test_the_meter_is_the_counter_else_the_power_of_the_card_on_the_devices_bus(
 )  # fmt: skip
 def test_without_a_meter_it_says_why(find: Callable[..., object], target: Any, library: Any, said: str) -> None:
     assert refusal(Unsupported, find, target, library) == said
-
-
-# RAPL
 
 
 def zone(root: Path, name: str, what: str, energy: int, most: int = 1_000_000) -> Path:

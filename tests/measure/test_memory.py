@@ -10,7 +10,6 @@ import pytest
 
 from ortbench.features.memory import measure as memory
 from ortbench.measure.configuration import Configuration
-from ortbench.measure.gpus import Card
 from ortbench.measure.process import WorkerLost
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Target
@@ -34,17 +33,14 @@ def scripted_worker(answers: dict[str, Any]) -> Any:
     return nullcontext(SimpleNamespace(pid=9, ask=ask))
 
 
-def weigh(
-    monkeypatch: pytest.MonkeyPatch, cards: tuple[list[Card], list[Card]] = ([], []), workers: int = 1, **answers: Any
-) -> Any:
-    """The memory of mode `cpu-tensors` on a machine with such cards, and its figures."""
+def weigh(monkeypatch: pytest.MonkeyPatch, workers: int = 1, **answers: Any) -> Any:
+    """The memory of mode `cpu-tensors` on a machine without cards, and its figures."""
     passes = {"measure-memory": workers}
     side = Configuration(Plan("m.onnx", Target(ep="some"), modes=("cpu-tensors",), passes=passes))
     side.cases["cpu-tensors"] = case = measured("cpu-tensors", latency=steady([1]))
     side.result, side.kept = nvidia_result(case), {"measure-memory": []}
-    readings = iter(cards)
     monkeypatch.setattr(memory, "worker_for", lambda plan: scripted_worker(answers))
-    monkeypatch.setattr(memory, "read_cards", lambda: next(readings))
+    monkeypatch.setattr(memory, "read_cards", list)
     monkeypatch.setattr(memory, "request_of", lambda plan: {})
     told: list[str] = []
     memory.measure_memory_apart(side, told.append)
@@ -67,22 +63,6 @@ def test_several_workers_give_host_memory_an_interval(monkeypatch: pytest.Monkey
     low, high = there(found["sizes"]["host_memory"].ci95)
     assert (found["sizes"]["host_memory"].value, 25 < low < 30, 36 < high < 43) == (33, True, True)
     assert found["host"] == f"{HOST}; its peak is the median of 3 workers"
-
-
-def test_what_workers_say_becomes_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    cards = [Card(100, {})], [Card(700, {9: 500})]
-    found = weigh(monkeypatch, cards, memory=WEIGHED, arenas=ARENAS)
-    assert {**found, "sizes": sizes(found)} == {
-        "failed": None,
-        "device": "NVML, of the worker's process",
-        "host": HOST,
-        "sizes": {
-            "device_memory": 500, "device_memory_bound": 3, "device_memory_process": 500,
-            "host_memory_before": 10, "host_memory_session": 20, "host_memory": 30, "pinned_memory": 5,
-        },
-        "arenas": [ARENA],
-        "arenas_how": "ONNX Runtime's profile of the same inferences in another worker",
-    }  # fmt: skip
 
 
 def test_what_is_not_known_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

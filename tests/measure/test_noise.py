@@ -23,40 +23,37 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 WORKER = 42  # a process id, of two threads
 
 
-def threads(root: Path, *counted: str) -> None:
+def put_threads(root: Path, *counted: str) -> None:
     file_system(root, {f"proc/{WORKER}/task/{WORKER + it}/schedstat": text for it, text in enumerate(counted)})
+
+
+BUSY_THREADS = ["0 0 0"] * 4, ["5000000 5000000 5"] * 4
 
 
 @linux
 @pytest.mark.parametrize(
-    ("before", "after", "used_ms", "own_ms", "row"),
+    ("threads", "used_ms", "own_ms", "row"),
     [
         # What the worker's threads waited, less what ortbench itself used.
-        (["1000000 500000 3", "0 0 1"], ["8000000 5500000 9", "50000 0 2"], 8, 1, [10 * MS, 4 * MS, 4, 1, 7]),
+        ((["1000000 500000 3", "0 0 1"], ["8000000 5500000 9", "50000 0 2"]), 8, 1, [10 * MS, 4 * MS, 4, 1, 7]),
         # Threads that fill all cores wait for each other alone.
-        (["0 0 0"] * 4, ["5000000 5000000 5"] * 4, 16, 0, [10 * MS, 4 * MS, 4, 4, 20]),
-        (["0 0 0"] * 4, ["5000000 5000000 5"] * 4, 20, 0, [10 * MS, 0, 4, 4, 20]),
+        (BUSY_THREADS, 16, 0, [10 * MS, 4 * MS, 4, 4, 20]),
+        (BUSY_THREADS, 20, 0, [10 * MS, 0, 4, 4, 20]),
     ],
 )
 def test_what_a_blocks_threads_waited(
-    before: list[str],
-    after: list[str],
-    used_ms: int,
-    own_ms: int,
-    row: list[int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    threads: tuple[list[str], ...], used_ms: int, own_ms: int, row: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
     now, used, own = [0, 10 * MS], [0, used_ms * MS], [0, own_ms * MS]
     monkeypatch.setattr(time, "perf_counter_ns", lambda: now.pop(0))
     monkeypatch.setattr(time, "process_time_ns", lambda: own.pop(0))
     system = Linux(tmp_path, clock=lambda pid: used.pop(0))
     system.cores = 2
     monkeypatch.setattr(noise, "system", lambda: system)
-    meter = Meter()
-    threads(tmp_path, *before)
+    meter, (before, after) = Meter(), threads
+    put_threads(tmp_path, *before)
     begun = meter.begin([WORKER])
-    threads(tmp_path, *after)
+    put_threads(tmp_path, *after)
     meter.end("side", [WORKER], begun, round=7, start_ns=123, switches=4)
     monkeypatch.undo()
     assert meter._blocks["side"] == [[7, 123, *row]]
@@ -64,7 +61,7 @@ def test_what_a_blocks_threads_waited(
 
 @linux
 def test_of_many_threads_those_that_ran_most_are_read(tmp_path: Path) -> None:
-    threads(tmp_path, *(f"{it} {it} 1" for it in range(40)))
+    put_threads(tmp_path, *(f"{it} {it} 1" for it in range(40)))
     system = Linux(tmp_path, clock=lambda pid: 0)
     found = there(system.waits([WORKER], begin=True))
     assert sorted(ran for ran, _, _ in found.threads.values()) == list(range(24, 40))
@@ -107,22 +104,15 @@ def test_what_the_machine_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.process
 def test_this_system_tells_of_a_thread_and_of_all_processes() -> None:
     """Without a figure, which would depend on the machine; of a process that has few threads."""
-    system = Linux()
-    line = [sys.executable, "-S", "-c", _A_THREAD]
+    code = "import sys, threading; threading.Thread(target=sys.stdin.readline).start(); print(flush=True)"
+    line = [sys.executable, "-S", "-c", code]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         there(process.stdout).readline()
-        found = system.waits([process.pid], begin=True)
+        found = Linux().waits([process.pid], begin=True)
         there(process.stdin).close()
     assert (found is not None and len(found.threads) == 2) == Path("/proc/self/schedstat").exists()
     assert found is None or found.cpu_ns > 0
-    assert system.counters([os.getpid()]).used_ns > 0
-
-
-_A_THREAD = """
-import sys, threading
-threading.Thread(target=sys.stdin.readline).start()
-print(flush=True)
-"""
+    assert Linux().counters([os.getpid()]).used_ns > 0
 
 
 def test_any_other_system_tells_what_psutil_has() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,16 @@ from ortbench.measure.schedule import (
     Schedule,
     Series,
     StopRule,
+    add_host_time,
     block_size,
     dropped_count,
     equal_estimates,
     is_precise,
+    streams,
 )
 from ortbench.model.modes import LATENCY
+from ortbench.model.protocol import Samples
+from ortbench.model.result import Case
 from tests.expect import there
 from tests.results import measured, series_of
 from tests.results import steady as by_block
@@ -58,18 +63,17 @@ def noisy(block: Block[str]) -> list[int]:
     return [(1000, 3000)[number % 2] for number in range(block.n)]
 
 
+Kinds = Mapping[str, Sequence[str]]
+Take = Callable[[Block[str]], list[int]]
+
+
 def drive(
-    schedule: Schedule[str],
-    samples: Callable[[Block[str]], list[int]] = steady,
-    spent_ns: int | Mapping[str, float] = 1,
-    rounds: int | None = None,
+    schedule: Schedule[str], samples: Take = steady, spent_ns: int | Mapping[str, float] = 1, rounds: int | None = None
 ) -> list[Block[str]]:
     """Carry blocks out until the schedule stops, or for some rounds; all blocks that were handed out and measured. `spent_ns` is of a
     block, or by series of an iteration."""
     blocks = []
-    while (block := schedule.next_block()) is not None:
-        if rounds is not None and block.round >= rounds:
-            break
+    while (block := schedule.next_block()) is not None and (rounds is None or block.round < rounds):
         spent = spent_ns if isinstance(spent_ns, int) else round(spent_ns[block.series] * (block.n + block.drop))
         schedule.add(block, samples(block), spent)
         blocks.append(block)
@@ -90,16 +94,11 @@ def test_every_round_holds_one_block_of_each_kind_in_an_order_that_comes_from_th
 
 
 @pytest.mark.parametrize(
-    ("sample_ns", "size"),
-    [(0, 1000), (1, 1000), (20_000, 1000), (40_000, 500), (2e6, 10), (5e6, 4), (7e6, 3), (1e9, 3)],
+    ("sample_ns", "size", "drop"),
+    [(0, 1000, 100), (20_000, 1000, 100), (40_000, 500, 50), (2e6, 10, 1), (5e6, 4, 1), (7e6, 3, 1), (1e9, 3, 1)],
 )
-def test_block_size(sample_ns: float, size: int) -> None:
-    assert block_size(sample_ns) == size
-
-
-@pytest.mark.parametrize(("n", "drop"), [(1, 1), (3, 1), (10, 1), (19, 1), (20, 2), (25, 2), (1000, 100)])
-def test_dropped(n: int, drop: int) -> None:
-    assert dropped_count(n) == drop
+def test_block_size(sample_ns: float, size: int, drop: int) -> None:
+    assert (block_size(sample_ns), dropped_count(size)) == (size, drop)
 
 
 # Without a warm-up
@@ -107,19 +106,20 @@ def test_dropped(n: int, drop: int) -> None:
 CALLS_NS = {"fast": 1e5, "slow": 5e6, "slower": 9e7}  # of one iteration
 
 
-def at_pace(block: Block[str]) -> int:
-    """What a whole block takes, whose first iterations of all are a hundred times as long, as where kernels are compiled."""
-    late = 100 if block.round == 0 else 0
-    return round(CALLS_NS[block.series] * (block.n + block.drop + late))
+def ask_sizes(schedule: Schedule[Any], pace: Callable[[Any], float], late: int = 0) -> dict[Any, list[int]]:
+    """The sizes of the first blocks of each series, whose first iterations of all may be later, as where kernels are compiled."""
+    asked: dict[Any, list[int]] = {}
+    while (block := schedule.next_block()) is not None and block.round < 4:
+        asked.setdefault(block.series, []).append(block.n)
+        # One call is of fifty inferences and a sample is one of them: how long a call takes is in the block's time alone.
+        count = block.n + block.drop + late * (block.round == 0)
+        schedule.add(block, [round(pace(block.series) / 50)] * block.n, round(pace(block.series) * count))
+    return asked
 
 
 def test_without_a_warm_up_the_first_rounds_tell_how_long_blocks_may_be() -> None:
     schedule = Schedule({series: {LATENCY: None} for series in CALLS_NS}, ENDLESS, 0)
-    asked: dict[str, list[int]] = {series: [] for series in CALLS_NS}
-    while (block := schedule.next_block()) is not None and block.round < 4:
-        asked[block.series].append(block.n)
-        # One call is of fifty inferences and a sample is one of them: how long a call takes is in the block's time alone.
-        schedule.add(block, [round(CALLS_NS[block.series] / 50)] * block.n, at_pace(block))
+    asked = ask_sizes(schedule, CALLS_NS.__getitem__, late=100)
     assert asked == {"fast": [3, 3, 200, 200], "slow": [3, 3, 4, 4], "slower": [3, 3, 3, 3]}
 
 
@@ -136,12 +136,9 @@ def test_a_series_that_fails_while_the_schedule_learns_is_left_out() -> None:
 def test_sides_that_are_held_against_each_other_learn_the_same_size() -> None:
     several = [Series(side, mode) for mode in TWO for side in (0, 1)]
     schedule = Schedule({series: {LATENCY: None} for series in several}, ENDLESS, 0, even=equal_estimates)
-    asked: dict[Series, list[int]] = {series: [] for series in several}
-    while (block := schedule.next_block()) is not None and block.round < 3:
-        asked[block.series].append(block.n)
-        pace = {Series(0, "cpu-tensors"): 1e6, Series(1, "cpu-tensors"): 2e6}.get(block.series, 5e6)
-        schedule.add(block, [1000] * block.n, round(pace * (block.n + block.drop)))
-    assert [asked[series] for series in several] == [[3, 3, 10], [3, 3, 10], [3, 3, 4], [3, 3, 4]]
+    pace = {Series(0, "cpu-tensors"): 1e6, Series(1, "cpu-tensors"): 2e6}
+    asked = ask_sizes(schedule, lambda series: pace.get(series, 5e6))
+    assert [asked[series] for series in several] == [[3, 3, 10, 10], [3, 3, 10, 10], [3, 3, 4, 4], [3, 3, 4, 4]]
 
 
 def test_an_ordered_session_without_a_warm_up_is_short() -> None:
@@ -157,9 +154,6 @@ def test_the_least_number_of_rounds_gives_every_interval() -> None:
     base, value = (measured("cpu-tensors", latency=by_block([ns] * MIN_ROUNDS)) for ns in (100, 200))
     assert there(compare_series(series_of(base), series_of(value))).low is not None
     assert median_ratio([1.0] * MIN_ROUNDS, ALPHA).low is not None
-
-
-# --iterations
 
 
 @pytest.mark.parametrize("iterations", [1, 3, 10, 25, 1234])
@@ -187,7 +181,7 @@ def test_the_last_block_is_cut_and_nothing_follows_it() -> None:
 Ends = tuple[str, float]  # the reason and its value
 
 
-def of_one(mode: str) -> Callable[[Block[str]], list[int]]:
+def of_one(mode: str) -> Take:
     """Samples of which one mode is noisy."""
     return lambda block: noisy(block) if block.series == mode else steady(block)
 
@@ -201,26 +195,27 @@ def of_one(mode: str) -> Callable[[Block[str]], list[int]]:
         (KINDS, StopRule(100, 0.01), of_one("device-tensors"), 1, 300, ("duration", 1e-07)),  # one noisy mode keeps all going
         (ONE, StopRule(40, 0.01), lambda it: [1000 + 100 * (it.round % 7)] * it.n, 1, 40, ("duration", 4e-08)),  # which is drift
         # A duration for each mode, in whole rounds, as many as come nearest; phases spend that of their mode.
-        *((TWO, StopRule(SECOND, 0.01), steady, SECOND * part // 100, 2 * count, ("duration", 1)) for part, count in ((100, 1), (50, 2), (30, 3), (28, 4))),
+        *((TWO, StopRule(SECOND, 0.01), steady, SECOND * part // 100, 2 * count, ("duration", 1)) for part, count in ((100, 1), (30, 3), (28, 4))),
         (KINDS, StopRule(4 * SECOND, 0.01), noisy, SECOND, 12, ("duration", 4)),
         (ONE, StopRule(20, None, rounds=7), steady, 10, 7, ("duration", 2e-08)),  # in the least number of rounds
         (ONE, ENDLESS._replace(most=1000), noisy, 22_000_000, 100, ("samples", 1000)),
     ],
 )  # fmt: skip
-def test_when_it_ends(
-    kinds: Mapping[str, Sequence[str]],
-    rule: StopRule,
-    samples: Callable[[Block[str]], list[int]],
-    spent_ns: int,
-    blocks: int,
-    ends: Ends,
-) -> None:
+def test_when_it_ends(kinds: Kinds, rule: StopRule, samples: Take, spent_ns: int, blocks: int, ends: Ends) -> None:
     schedule = make(kinds, rule)
     assert len(drive(schedule, samples, spent_ns)) == blocks
     stopped = there(schedule.end_reason)
     assert (stopped["reason"], stopped["value"]) == ends
 
 
+def in_parts(rule: StopRule, parts: int, between_ns: int = 0) -> tuple[Schedule[str], list[int]]:
+    """A schedule of one mode, and the rounds with which later parts have begun."""
+    begun: list[int] = []
+    known: dict[str, dict[str, float | None]] = {"cpu-tensors": {LATENCY: 2e6}}
+    return Schedule(known, rule, 1, parts=parts, between=lambda _, at: begun.append(at), between_ns=between_ns), begun
+
+
+# `begun`: the rounds with which later parts begin.
 @pytest.mark.parametrize(
     ("parts", "rule", "samples", "spent_ns", "blocks", "begun", "ends"),
     [
@@ -233,32 +228,13 @@ def test_when_it_ends(
     ],
 )  # fmt: skip
 def test_when_its_parts_end(
-    parts: int,
-    rule: StopRule,
-    samples: Callable[[Block[str]], list[int]],
-    spent_ns: int,
-    blocks: int,
-    begun: list[int],
-    ends: Ends,
+    parts: int, rule: StopRule, samples: Take, spent_ns: int, blocks: int, begun: list[int], ends: Ends
 ) -> None:
-    """`begun`: the rounds with which later parts begin."""
     schedule, found = in_parts(rule, parts)
-    taken = drive(schedule, samples, spent_ns)
-    assert (len(taken), found) == (blocks, begun)
-    stopped = there(schedule.end_reason)
-    assert (stopped["reason"], stopped["value"]) == ends
+    taken, stopped = drive(schedule, samples, spent_ns), there(schedule.end_reason)
+    assert (len(taken), found, stopped["reason"], stopped["value"]) == (blocks, begun, *ends)
     if rule.iterations:
         assert [it.n for it in taken] == [9, 8, 8]
-
-
-def in_parts(rule: StopRule, parts: int, between_ns: int = 0) -> tuple[Schedule[str], list[int]]:
-    """A schedule of one mode, and the rounds with which later parts have begun."""
-    begun: list[int] = []
-    estimates: dict[str, dict[str, float | None]] = {"cpu-tensors": {LATENCY: 2e6}}
-    schedule = Schedule(
-        estimates, rule, 1, parts=parts, between=lambda _, number: begun.append(number), between_ns=between_ns
-    )
-    return schedule, begun
 
 
 @pytest.mark.parametrize(
@@ -315,9 +291,6 @@ def test_stops_at_the_most_samples() -> None:
     assert schedule.end_reason == {"reason": "samples", "value": 200000, "per": "mode"}
 
 
-# A mode that fails
-
-
 def test_a_mode_removed_mid_round_gets_no_more_blocks() -> None:
     schedule = make(KINDS, StopRule(1, 1.0, iterations=30))
     first = there(schedule.next_block())
@@ -337,16 +310,6 @@ def test_a_removed_mode_no_longer_holds_precision_up() -> None:
     assert schedule.end_reason == {"reason": "precision", "value": 0.01}
 
 
-def test_no_mode_is_left() -> None:
-    schedule = make(KINDS, ENDLESS)
-    assert schedule.next_block() is not None
-    for mode in KINDS:
-        schedule.remove(mode)
-    assert schedule.next_block() is None
-    assert schedule.end_reason == {"reason": "nothing_left", "per": "mode"}
-    assert schedule.progress == 1.0
-
-
 def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
     schedule = make(TWO, StopRule(SECOND, precision=1e-9))
     spent = Counter[str]()
@@ -362,9 +325,23 @@ def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
 @pytest.mark.parametrize(
     ("kinds", "rule", "spent_ns"), [(TWO, StopRule(SECOND, 1e-9), SECOND // 4), (PACES, StopRule(1, 1.0, 20), 1)]
 )
-def test_progress_is_of_what_is_spent_or_of_the_slowest_kind(
-    kinds: Mapping[str, Sequence[str]], rule: StopRule, spent_ns: int
-) -> None:
+def test_progress_is_of_what_is_spent_or_of_the_slowest_kind(kinds: Kinds, rule: StopRule, spent_ns: int) -> None:
     schedule = make(kinds, rule, {"fast": 2e6, "slow": 4e6})
     drive(schedule, noisy, spent_ns, rounds=1)
     assert schedule.progress == 0.25
+
+
+def test_a_block_has_costs_of_the_host_and_parts() -> None:
+    """The CPU time is that of one run, however many of them a sample has."""
+    plain: Samples = {"samples": [10, 20], "start_ns": 5, "spent_ns": 40}
+    costly: Samples = {**plain, "enqueues": [3, 4], "cpu": {"user_ns": 90, "system_ns": 13, "wall_ns": 80}}
+    assert streams(plain, H2D, 2) == {H2D: [10, 20]}
+    assert streams(costly, LATENCY, 8) == {LATENCY: [10, 20], "enqueue": [3, 4], "cpu_time": [13]}
+    stages = streams({**plain, "steps": [1, 2, 3, 4]}, LATENCY, 2, part="stage")
+    assert stages == {LATENCY: [10, 20], "stage": [1, 2, 3, 4]}
+    case = Case("cpu-tensors")
+    add_host_time(case, plain, 2)
+    assert case.host is None
+    for runs in (2, 6):
+        add_host_time(case, costly, runs)
+    assert case.host == {"runs": 8, "wall_ns": 160, "user_ns": 180, "system_ns": 26}

@@ -52,8 +52,8 @@ def test_the_steps_of_loops_are_thinned_with_their_loops() -> None:
             case.blocks.setdefault(phase, []).append([round_, n, 1000 * round_])
         thinning.add(case, LATENCY, [case])
         assert len(case.samples[STEP]) == STEPS * len(case.samples[LATENCY]) <= 100
-        assert [number for number, _, _ in case.blocks[STEP]] == [number for number, _, _ in case.blocks[LATENCY]]
     kept = range(0, rounds, 8)
     assert case.downsampled == {"every": 8, "taken": {LATENCY: 3 * rounds, STEP: 3 * STEPS * rounds}}
-    assert case.samples[LATENCY] == [number for number in kept for _ in range(3)]
-    assert case.samples[STEP] == [number for number in kept for _ in range(3 * STEPS)]
+    for phase, n in ((LATENCY, 3), (STEP, 3 * STEPS)):
+        assert [number for number, _, _ in case.blocks[phase]] == [*kept]
+        assert case.samples[phase] == [number for number in kept for _ in range(n)]

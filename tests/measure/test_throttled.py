@@ -16,7 +16,7 @@ from tests.expect import there
 from tests.results import measured, nvidia_result, result_of, steady
 
 MS = 1_000_000
-IN_THREE = "the GPU was throttled by the power cap in 3 of 12 rounds"
+THREE = "the GPU was throttled by the power cap in 3 of 12 rounds"
 
 
 def result(mode: str, on_nvidia: bool = True) -> Result:
@@ -34,16 +34,14 @@ def readings(*held: int) -> list[GpuReading]:
     ]  # fmt: skip
 
 
-def warnings(made: Result) -> list[tuple[str, str]]:
-    return [(it["code"], it["message"]) for it in made.warnings]
-
-
 def test_rounds_are_left_out_on_all_sides_kept_in_the_result_and_said_once() -> None:
     sides = [result("device-tensors"), result("cpu-tensors", on_nvidia=False)]
     describe_gpus(sides, readings(3, 4), decided=False)
     for made in sides:
         assert made.throttled == {"rounds": [2, 3, 4], "of": 12, "reasons": ["the power cap"], "left_out": True}
-        assert warnings(made) == [("throttled", f"{IN_THREE}: left out of all figures, kept in the result")]
+        assert [(it["code"], it["message"]) for it in made.warnings] == [
+            ("throttled", f"{THREE}: left out of all figures, kept in the result")
+        ]
         (case,) = made.cases
         assert len(case.samples["latency"]) == 27
         left_out = there(case.left_out)
@@ -56,7 +54,7 @@ def test_rounds_are_left_out_on_all_sides_kept_in_the_result_and_said_once() -> 
 @pytest.mark.parametrize(
     ("held", "decided", "said"),
     [
-        ((3, 4), True, f"{IN_THREE}: all figures have them, as the gate was decided by all rounds"),
+        ((3, 4), True, f"{THREE}: all figures have them, as the gate was decided by all rounds"),
         ((3, 4, 6), False, "the GPU was throttled by the power cap in 5 of 12 rounds: all figures have them, too few are left without"),
         (range(12), False, "the GPU was throttled by the power cap in 12 of 12 rounds: all figures have them, too few are left without"),
     ],
@@ -67,7 +65,7 @@ def test_rounds_that_stay_are_warned_of_as_the_cards_state(held: tuple[int, ...]
     assert there(made.throttled)["left_out"] is False
     assert made.cases[0].left_out is None
     assert len(made.cases[0].samples["latency"]) == 36
-    *moved, last = warnings(made)
+    *moved, last = [(it["code"], it["message"]) for it in made.warnings]
     assert last == ("throttled", said)
     assert not any("power cap" in it for _, it in moved)  # which is said once
 
@@ -76,7 +74,7 @@ def test_what_runs_elsewhere_is_not_throttled_by_a_card() -> None:
     made = result("cpu-tensors", on_nvidia=False)
     describe_gpus([made], readings(3, 4), decided=False)
     assert made.throttled is None
-    assert [code for code, _ in warnings(made)] == ["gpu-state", "gpu-state"]  # as ever
+    assert [it["code"] for it in made.warnings] == ["gpu-state", "gpu-state"]  # as ever
 
 
 def test_a_timeline_has_the_blocks_that_the_result_has_and_says_what_it_lacks() -> None:
