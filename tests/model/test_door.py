@@ -48,23 +48,14 @@ WRONG: list[tuple[str, object, str]] = [
     (f"{LATENCY}.n", 1.5, "a whole number is needed, not 1.5"),
     (f"{LATENCY}.median", None, "a number is needed, not null"),
     (f"{LATENCY}.ci95", {}, "a list is needed, not an object of 0"),
-    (f"{LATENCY}.ci95[1]", "x", 'a number is needed, not "x"'),
-    (LATENCY, 3, "an object is needed, not 3"),
     ("cases[1].metrics.throughput.derived", 1, "true or false is needed, not 1"),
-    ("cases[1].speedup", 3, "an object or null is needed, not 3"),
     ("cases[1].point.rate", None, "a number or a text is needed, not null"),
     ("cases[1].samples.latency[2]", "x", 'a number is needed, not "x"'),
-    ("note", 3, "a text or null is needed, not 3"),
     ("environment.cpu.cores", [], "a number or null is needed, not a list of 0"),
-    ("model.inputs[0].name", 3, "a text is needed, not 3"),
-    ("cases[1].status", "fine", '"fine" is none of the values that are known'),
     ("target.copy_sync", {"a": {}, "b": {"up": {}}}, ': target.copy_sync.b: "up" is none of the values that are known'),
-    ("cases[1].mode", ..., ': cases[1]: the key "mode" is missing'),
-    (f"{LATENCY}.median", ..., f': {LATENCY}: the key "median" is missing'),
     (f"{LATENCY}.median", float("nan"), "a number is needed, not NaN"),
     ("added", {"a b": [1, float("-inf")]}, ': added["a b"][1]: a number is needed, not -Infinity'),
     (f"{LATENCY}.median", 2**64, "an integer of at most 64 bits is needed, not 18446744073709551616"),
-    ("cases[1].samples.latency[1]", 2**70, "an integer of at most 64 bits is needed, not 1180591620717411303424"),
     (f"{LATENCY}.median", "x" * 99, f'a number is needed, not "{"x" * 37}…"'),
     (f"{LATENCY}.median", "\x1b[31m\n\u202e", 'a number is needed, not "�[31m\\n�"'),
     ("cases[1].metrics", {"\x1b]0;x\n": 3}, ': cases[1].metrics["�]0;x\\n"]: an object is needed, not 3'),
@@ -99,22 +90,13 @@ def test_nesting_that_is_read_can_be_written() -> None:
     assert decode(parts.text(decode(content)).encode()) == decode(content)
 
 
-def test_texts_of_a_file_are_printable() -> None:
-    content = json.dumps(
-        json.loads(changed("note", "a\x00\x1b\ud800\n\t")) | {"\x07k": ["\x9b", {"a": "\ufffe"}]}
-    ).encode()
-    result = decode(b"\xef\xbb\xbf" + content)  # a byte order mark is no part of a file
-    assert result.note == "a���\n\t"
-    assert vars(result)[parts.UNKNOWN]["�k"] == ["�", {"a": "�"}]
-
-
 def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = {"none.json": "No such file", ".": "Is a directory", "a\0b": "embedded null", "x" * 999: "name too long"}
     for path, why in reasons.items():
         with pytest.raises(BadInput, match=rf"^cannot read .*: .*{why}"):
             file_reading.read(tmp_path / path, Result)
     file = tmp_path / "result.json"
-    file.write_bytes(STORED)
+    file.write_bytes(b"\xef\xbb\xbf" + STORED)  # a byte order mark is no part of it
     assert file_reading.read(file, Result).schema_version == 2
     with file.open("r+b") as large:
         large.truncate((file_reading.LIMIT << 20) + 1)  # which the disk need not have

@@ -32,21 +32,8 @@ _MANY_ITEMS = 4  # of a long list so many may be changed: samples are many, and 
 _ODD: list[Any] = [None, "x", "", 0, 1, 1.5, True, [], {}, [None], ["x"], [[]], {"a": 1}, [{}], {"a": [1, {"b": 2}]}]
 _NUMBERS = [float("nan"), float("inf"), -1, -5.5, -(10**9), 0, 1e-320, 2**63, -(2**63) - 1, 10**400, 1e308, 2**53 + 1]
 _TEXTS = [
-    *(
-        _SCRIPT,
-        _MARKUP,
-        f"{_SCRIPT}{_MARKUP}",
-        "half\ud800",
-        "x" * 400,
-        "x" * 300_000,
-        "../../up",
-        "-",
-        "[/]",
-        "%s{0}",
-        "'",
-    ),
-    *hostile.NAMES,
-]
+    _SCRIPT, _MARKUP, f"{_SCRIPT}{_MARKUP}", "half\ud800", "x" * 400, "x" * 300_000, "../../up", "-", "[/]", "%s{0}", "'", *hostile.NAMES,
+]  # fmt: skip
 _CHANGES = ("removed", "odd", "number", "scaled", "text", "renamed", "added", "repeated", "nested")
 
 

@@ -49,18 +49,6 @@ def stored(folder: str) -> dict[str, Any]:
     return data
 
 
-def test_a_result_with_parts_that_are_gone_is_read_and_keeps_them(tmp_path: Path) -> None:
-    data = stored("copy_bound-cpu")
-    data["model"]["freed"] = {"dims": [{"input": "x", "axis": 0, "size": 1, "name": "batch"}], "nodes": []}
-    data["target"]["free_dims"] = {"x:0": "batch"}
-    data["warnings"].append({"code": "dims-freed", "message": "a copy of the model was measured"})
-    file = tmp_path / "result.json"
-    file.write_text(json.dumps(data))
-    assert json.loads(result_json(load(file))) == data
-    ran = ortbench_here("compare", file, REPORTS / "copy_bound-cpu", "--force")
-    assert (ran.code, ran.err) == (0, "")
-
-
 def test_a_load_of_a_decoder_is_refused_in_one_line(tmp_path: Path) -> None:
     data = stored("load-resnet50-cuda-h100") | {"loop": stored("gpu-h200/generate-llama")["loop"]}
     file = tmp_path / "result.json"
