@@ -69,15 +69,9 @@ def test_the_options_reach_the_session(tmp_path: Path, monkeypatch: pytest.Monke
     for captured in (False, True):  # what ortbench itself sets for a graph makes no other engine
         with pytest.raises(Exception, match="no GPU"):
             session.open_model(TINY, replace(target, cuda_graph=captured), Provider(TENSORRT))
-    (own,) = (tmp_path / "new" / "cache").iterdir()
-    assert own.name.startswith("tiny-")
-    options = {
-        "trt_engine_cache_enable": "1",
-        "trt_engine_cache_path": str(own),
-        "trt_timing_cache_enable": "1",
-        "trt_timing_cache_path": str(own),
-        "trt_fp16_enable": "1",
-    }
+    (own,) = (tmp_path / "new" / "cache").glob("tiny-*")
+    options = {f"trt_{kind}_cache_enable": "1" for kind in ("engine", "timing")} | {"trt_fp16_enable": "1"}
+    options |= {f"trt_{kind}_cache_path": str(own) for kind in ("engine", "timing")}
     assert given == [(TENSORRT, options), (TENSORRT, {**options, "trt_cuda_graph_enable": "1"})]
 
 
@@ -88,7 +82,6 @@ TIMINGS: File = ("cache_sm90.timing", 10, 1)
 @pytest.mark.parametrize(
     ("before", "after", "warm"),
     [
-        ([], [], False),
         ([], [OLD], False),
         ([OLD], [OLD], True),
         ([OLD, TIMINGS], [OLD, (*TIMINGS[:2], 2)], True),
@@ -142,7 +135,7 @@ def test_a_session_that_is_released_has_ended() -> None:
 
 def test_an_engine_that_could_not_be_kept_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Configuration, "ask", lambda self, do: None)
-    side = Configuration(Plan(TINY, cached(tmp_path)))
+    side, full = Configuration(Plan(TINY, cached(tmp_path))), OSError(28, "No space left on device")
 
     def noted(folder: Path) -> list[str]:
         files.not_written()
@@ -154,9 +147,7 @@ def test_an_engine_that_could_not_be_kept_is_noted(tmp_path: Path, monkeypatch: 
     assert noted(gone) == [f"the engine in {gone} was not written: No such file or directory"]
     assert noted(tmp_path) == []  # the EP built none, though it could have been kept
     with monkeypatch.context() as disk:
-        disk.setattr(
-            "ortbench.measure.describe.write_atomically", Mock(side_effect=OSError(28, "No space left on device"))
-        )
+        disk.setattr("ortbench.measure.describe.write_atomically", Mock(side_effect=full))
         assert noted(tmp_path) == [f"the engine in {tmp_path} was not written: No space left on device"]
     (tmp_path / "x.engine").write_bytes(b"engine")
     assert noted(tmp_path) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from ortbench.worker.input_arrays import (
 )
 from ortbench.worker.tensors import Array, TensorSpec, index_sizes
 from tests.conftest import MODELS
+from tests.expect import refusal, there
 
 DTYPES = {
     "float": np.dtype("float32"),
@@ -44,45 +44,7 @@ def spec(name: str, *shape: int | str | None, element: str = "float") -> TensorS
     return TensorSpec(name, f"tensor({element})", shape)
 
 
-def refused(message: str) -> Any:
-    """Expects a `BadInput` whose whole text is `message`."""
-    return pytest.raises(BadInput, match=f"^{re.escape(message)}$")
-
-
-# Shapes
-
-
 IDS = [spec("ids", "batch", "length", element="int64"), spec("mask", "batch", "length", element="int64")]
-
-
-@pytest.mark.parametrize(
-    ("specs", "shapes", "dims", "found", "guessed"),
-    [
-        ([spec("x", 1, 3), spec("s")], {}, {}, {"x": (1, 3), "s": ()}, []),
-        (IDS, {"mask": (2, 16)}, {}, {"ids": (2, 16), "mask": (2, 16)}, []),
-        (IDS, {}, {"length": 8}, {"ids": (1, 8), "mask": (1, 8)}, ["batch"]),  # told once
-        (IDS, {"ids": (2, 4)}, {"batch": 2}, {"ids": (2, 4), "mask": (2, 4)}, []),
-        ([spec("x", None, 3, None)], {}, {}, {"x": (1, 3, 1)}, ["x[0]", "x[2]"]),  # without a name
-        ([spec("x", None, 3, None), spec("y", "x[0]")], {}, {"x[0]": 4, "x[2]": 5}, {"x": (4, 3, 5), "y": (4,)}, []),
-        ([spec("x")], {"x": (2, 2)}, {}, {"x": (2, 2)}, []),  # of unknown rank
-        # Axes that have a name, by their places
-        ([spec("x", None, 3, "?", "?")], {}, {"x[2]": 48, "?": 7}, {"x": (1, 3, 48, 7)}, ["x[0]"]),
-        ([spec("x", 3, "?"), spec("y", "?")], {}, {"x[1]": 4}, {"x": (3, 4), "y": (4,)}, []),  # as --shape says it
-        (IDS, {}, {"mask[1]": "2*length", "length": 4}, {"ids": (1, 4), "mask": (1, 8)}, ["batch"]),
-        # Axes of one name with several sizes, which then say nothing of other inputs.
-        ([spec("x", None, 3, "?", "?")], {}, {"?": 48}, {"x": (1, 3, 48, 48)}, ["x[0]"]),
-        (IDS, {"ids": (2, 4)}, {"length": 5}, {"ids": (2, 4), "mask": (2, 5)}, []),
-        ([spec("x", "unk", "unk"), spec("y", "unk")], {"x": (2, 3)}, {}, {"x": (2, 3), "y": (1,)}, ["unk"]),
-    ],
-)
-def test_shapes(
-    specs: list[TensorSpec], shapes: dict[str, Any], dims: dict[str, Any], found: dict[str, Any], guessed: list[str]
-) -> None:
-    assert resolve_shapes(specs, shapes, dims) == (found, guessed)
-
-
-# Dimensions that are sums
-
 CACHE = [spec("ids", "batch", "sequence"), spec("past", "batch", "past"), spec("mask", "batch", "total")]
 NAMED = [
     spec("past", "past_length"),
@@ -91,36 +53,50 @@ NAMED = [
 ]  # as exporters do
 PLACES = [spec("x.1", None, None), spec("state", 2, None, 4), spec("mask", "total")]
 PADDLE = [spec("x", "p2o.Dim.0"), spec("y", "unk:1"), spec("z", "p2o.Dim.0 + 1")]
-NO_SIZE = [spec("x", "n", "n / 2", "n - 1", "other + 1")]
+NO_SIZE = [spec("x", "n", "n / 2", "n - 1", "other + 1")]  # a name that comes to no size is a name like others
 BY_PLACE = {"x.1[0]": 4, "state[1]": "x.1[0]", "total": "x.1[1]+state[1]"}
 STEP = {"step": 4, "past": 0}  # of a loop, whose states may have no length
 
 
 @pytest.mark.parametrize(
-    ("specs", "dims", "known", "found"),
+    ("specs", "shapes", "dims", "found", "guessed"),
     [
-        (CACHE, {"batch": 2, "past": 6, "sequence": 3, "total": "past+sequence"}, None, [(2, 3), (2, 6), (2, 9)]),
-        (CACHE, {"total": "2*sequence", "sequence": "past//2", "past": 8}, None, [(1, 4), (1, 8), (1, 8)]),
-        (CACHE, {"total": "past+step"}, STEP, [(1, 1), (1, 0), (1, 4)]),
-        (CACHE, {"total": "past"}, STEP, [(1, 1), (1, 0), (1, 0)]),
-        (NAMED, {"past_length": 6}, None, [(6,), (7,), (3,)]),
-        (NAMED, {"past_length": 6, "past_length + 1": 9}, None, [(6,), (9,), (3,)]),
-        (NAMED, {}, {"step": 0, "past_length": 0}, [(0,), (1,), (0,)]),
-        (PLACES, BY_PLACE, None, [(4, 1), (2, 4, 4), (5,)]),
-        (PADDLE, {"p2o.Dim.0": 4, "unk:1": "2*p2o.Dim.0"}, None, [(4,), (8,), (5,)]),
-        (NO_SIZE, {}, None, [(1, 1, 1, 1)]),  # a name that comes to no size is a name like others
-        (NO_SIZE, {"n": 5}, None, [(5, 1, 4, 1)]),
+        ([spec("x", 1, 3), spec("s")], {}, {}, [(1, 3), ()], []),
+        (IDS, {"mask": (2, 16)}, {}, [(2, 16), (2, 16)], []),
+        (IDS, {}, {"length": 8}, [(1, 8), (1, 8)], ["batch"]),  # told once
+        ([spec("x", None, 3, None), spec("y", "x[0]")], {}, {"x[0]": 4}, [(4, 3, 1), (4,)], ["x[2]"]),  # without a name
+        ([spec("x")], {"x": (2, 2)}, {}, [(2, 2)], []),  # of unknown rank
+        # Axes that have a name, by their places
+        ([spec("x", None, 3, "?", "?")], {}, {"x[2]": 48, "?": 7}, [(1, 3, 48, 7)], ["x[0]"]),
+        ([spec("x", 3, "?"), spec("y", "?")], {}, {"x[1]": 4}, [(3, 4), (4,)], []),  # as --shape says it
+        (IDS, {}, {"mask[1]": "2*length", "length": 4}, [(1, 4), (1, 8)], ["batch"]),
+        # Axes of one name with several sizes, which then say nothing of other inputs
+        (IDS, {"ids": (2, 4)}, {"length": 5}, [(2, 4), (2, 5)], []),
+        ([spec("x", "unk", "unk"), spec("y", "unk")], {"x": (2, 3)}, {}, [(2, 3), (1,)], ["unk"]),
+        # Sums
+        (CACHE, {}, {"batch": 2, "past": 6, "sequence": 3, "total": "past+sequence"}, [(2, 3), (2, 6), (2, 9)], []),
+        (CACHE, {}, {"total": "2*sequence", "sequence": "past//2", "past": 8}, [(1, 4), (1, 8), (1, 8)], ["batch"]),
+        (NAMED, {}, {"past_length": 6}, [(6,), (7,), (3,)], []),
+        (NAMED, {}, {"past_length": 6, "past_length + 1": 9}, [(6,), (9,), (3,)], []),
+        (PLACES, {}, BY_PLACE, [(4, 1), (2, 4, 4), (5,)], ["x.1[1]"]),
+        (PADDLE, {}, {"p2o.Dim.0": 4, "unk:1": "2*p2o.Dim.0"}, [(4,), (8,), (5,)], []),
+        (NO_SIZE, {}, {}, [(1, 1, 1, 1)], ["n", "n - 1", "n / 2", "other + 1"]),
+        (NO_SIZE, {}, {"n": 5}, [(5, 1, 4, 1)], ["n / 2", "other + 1"]),
     ],
-)
-def test_dimensions_that_are_sums(
-    specs: list[TensorSpec], dims: dict[str, int | str], known: dict[str, int] | None, found: list[tuple[int, ...]]
+)  # fmt: skip
+def test_shapes(
+    specs: list[TensorSpec], shapes: Any, dims: Any, found: list[tuple[int, ...]], guessed: list[str]
 ) -> None:
-    assert list(resolve_shapes(specs, {}, dims, known)[0].values()) == found
+    shapes_of, unknown = resolve_shapes(specs, shapes, dims)
+    assert ([shapes_of[it.name] for it in specs], sorted(unknown)) == (found, guessed)
 
 
-def test_a_name_that_comes_to_no_size_is_guessed() -> None:
-    assert sorted(resolve_shapes(NO_SIZE, {}, {})[1]) == ["n", "n - 1", "n / 2", "other + 1"]
-    assert resolve_shapes(NO_SIZE, {}, {"n": 5})[1] == ["n / 2", "other + 1"]
+def test_sums_of_what_is_known_in_a_loop() -> None:
+    assert [*resolve_shapes(CACHE, {}, {"total": "past+step"}, STEP)[0].values()] == [(1, 1), (1, 0), (1, 4)]
+    assert [*resolve_shapes(NAMED, {}, {}, {"step": 0, "past_length": 0})[0].values()] == [(0,), (1,), (0,)]
+
+
+FREE = "onnx.tools.update_model_dims.update_inputs_outputs_dims makes a copy of the model with free dimensions"
 
 
 FREE = "onnx.tools.update_model_dims.update_inputs_outputs_dims makes a copy of the model with free dimensions"
@@ -132,42 +108,26 @@ FREE = "onnx.tools.update_model_dims.update_inputs_outputs_dims makes a copy of 
     [
         (CACHE, {}, {"total": "past", "past": "total"}, "--dim total=past: is a sum of itself"),
         (PLACES[:2], {}, {"state[1]": "state[1]+1"}, "--dim state[1]=state[1]+1: is a sum of itself"),
-        (CACHE, {}, {"total": "past-2"}, "--dim total=past-2: -1 is no size"),
         (CACHE, {}, {"total": "past*1e999"}, "--dim total=past*1e999: inf is no size"),
         (IDS, {}, {"ids[2]": 1}, "--dim ids[2]: the model has no such symbolic dimension; it has batch, length"),
-        (IDS, {"ids": ()}, {}, "--shape ids: a scalar does not fit batchxlength: 2 dimension(s) are needed"),
         ([spec("x", 1, None)], {}, {"batch": 2}, f"--dim batch: the model has no such symbolic dimension; it has x[1]; {FREE}"),
         ([spec("x", None, 3)], {"x": (2, 4)}, {}, f"--shape x: 2x4 does not fit ?x3: the model fixes 3; {FREE}"),
     ],
 )  # fmt: skip
 def test_shapes_that_do_not_fit(specs: list[TensorSpec], shapes: Any, dims: Any, message: str) -> None:
-    with refused(message):
-        resolve_shapes(specs, shapes, dims)
-
-
-# Ranges
+    assert refusal(BadInput, resolve_shapes, specs, shapes, dims) == message
 
 
 @pytest.mark.parametrize(
     ("element", "size", "bounds"),
     [
-        *((element, None, (0, 1)) for element in (*FLOATS, "int32", "uint32", "int64", "uint64", "bool", "string")),
-        ("uint8", None, (0, 255)),
-        ("int8", None, (-128, 127)),
-        ("uint16", None, (0, 65535)),
-        ("int16", None, (-32768, 32767)),
-        # Indices stay in their table.
-        ("int64", 500, (0, 499)),
-        ("int32", 1, (0, 0)),
-        ("int8", 500, (0, 127)),
-        ("uint8", 500, (0, 255)),
+        *((element, None, (0, 1)) for element in (*FLOATS, "int64", "uint64", "bool", "string")),
+        *(("uint8", None, (0, 255)), ("int8", None, (-128, 127))),
+        *(("int64", 500, (0, 499)), ("int32", 1, (0, 0)), ("int8", 500, (0, 127))),  # indices stay in their table
     ],
 )
 def test_default_ranges(element: str, size: int | None, bounds: tuple[int, int]) -> None:
     assert default_range(spec("x", element=element), size) == bounds
-
-
-# Random arrays
 
 
 def random(element: str, shape: tuple[int, ...], low: float, high: float, seed: int = 0) -> Array:
@@ -175,27 +135,19 @@ def random(element: str, shape: tuple[int, ...], low: float, high: float, seed: 
 
 
 @pytest.mark.parametrize("element", DTYPES)
-@pytest.mark.parametrize("shape", [(), (3,), (2, 0, 4), (1, 2, 3)])
-def test_random_arrays_have_the_form_that_was_asked_for(element: str, shape: tuple[int, ...]) -> None:
-    array = random(element, shape, 0, 1)
-    assert isinstance(array, np.ndarray)
-    assert (array.dtype, array.shape) == (DTYPES[element], shape)
-    assert array.flags.c_contiguous
-
-
-@pytest.mark.parametrize("element", FLOATS)
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (-2, 6), (0.5, 0.5), (-8, -4)])
-def test_floats_lie_within_their_bounds(element: str, low: float, high: float) -> None:
-    array = random(element, (20_000,), low, high).astype(np.float64)
-    assert low <= array.min() <= low + 0.02 * (high - low)
-    assert high - 0.07 * (high - low) <= array.max() <= high
-    assert array.mean() == pytest.approx((low + high) / 2, abs=0.02 * (high - low) + 1e-9)
-
-
-@pytest.mark.parametrize("element", INTEGERS)
-def test_integers_reach_both_bounds(element: str) -> None:
-    assert set(random(element, (500,), 3, 6).tolist()) == {3, 4, 5, 6}
-    assert set(random(element, (5,), 7, 7).tolist()) == {7}
+def test_random_arrays_have_the_form_and_the_bounds_that_were_asked_for(element: str) -> None:
+    for shape in ((), (3,), (2, 0, 4), (1, 2, 3)):
+        array = random(element, shape, 0, 1)
+        assert isinstance(array, np.ndarray)
+        assert (array.dtype, array.shape, array.flags.c_contiguous) == (DTYPES[element], shape, True)
+    if element in INTEGERS:
+        assert set(random(element, (500,), 3, 6).tolist()) == {3, 4, 5, 6}
+        assert set(random(element, (5,), 7, 7).tolist()) == {7}
+    for low, high in ((0, 1), (-2, 6), (0.5, 0.5), (-8, -4)) if element in FLOATS else ():
+        array = random(element, (20_000,), low, high).astype(np.float64)
+        assert low <= array.min() <= low + 0.02 * (high - low)
+        assert high - 0.07 * (high - low) <= array.max() <= high
+        assert array.mean() == pytest.approx((low + high) / 2, abs=0.02 * (high - low) + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -206,16 +158,10 @@ def test_integers_reach_both_bounds(element: str) -> None:
         ("bool", 0, 2, "0,2 does not fit bool"),
         ("uint8", 0, 256, "0,256 does not fit uint8"),
         ("int64", 0, 2.0**63, "0,9.22337e+18 does not fit int64"),
-        ("int64", 0, 1.5, "0,1.5 does not fit int64"),
-        ("int32", 0.5, 3, "0.5,3 does not fit int32"),
     ],
 )
 def test_ranges_that_do_not_fit_the_dtype(element: str, low: float, high: float, text: str) -> None:
-    with refused(f"--range x:{text}"):
-        random(element, (2,), low, high)
-
-
-# A whole request
+    assert refusal(BadInput, random, element, (2,), low, high) == f"--range x:{text}"
 
 
 def test_arrays_follow_the_request_and_its_seed() -> None:
@@ -231,42 +177,18 @@ def test_arrays_follow_the_request_and_its_seed() -> None:
     assert {*random("string", (2, 50), 0, 1).flat} == {f"s{digit}" for digit in range(10)}
 
 
-@pytest.mark.parametrize(
-    ("option", "more"),
-    [("--shape", {"shapes": {"ids": (1, 1)}}), ("--dim", {"dims": {"batch": 1}}), ("--range", {"ranges": {"ids": (0, 1)}})],
-)  # fmt: skip
-def test_files_say_it_all(option: str, more: dict[str, Any]) -> None:
-    with refused(f"{option} cannot be combined with --input: the files say it all"):
-        make_arrays(IDS, Inputs(path="a.npz", **more), {})
-
-
-# Files
-
-
 X = spec("x", "batch", 3)
 Y = spec("y", element="int64")
 ONE = np.zeros((1, 3), np.float32)
 
 
 def test_npz(tmp_path: Path) -> None:
-    path = tmp_path / "in.npz"
     x = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
-    np.savez(path, y=np.array(7), x=x)
-    arrays = load_arrays(path, [X, Y], "input")
-    assert list(arrays) == ["x", "y"]
-    assert np.array_equal(arrays["x"], x)
-    assert arrays["x"].flags.c_contiguous
-    assert (arrays["y"].shape, arrays["y"].dtype, arrays["y"].tolist()) == ((), np.dtype("int64"), 7)
-
-
-@pytest.mark.parametrize(
-    ("element", "array"),
-    [("string", np.array(["a", "ü"])), ("bfloat16", np.array([1.0, -2.5]).astype(ml_dtypes.bfloat16))],
-)
-def test_an_npz_holds_texts_and_dtypes_that_numpy_has_not(element: str, array: Array, tmp_path: Path) -> None:
-    np.savez(tmp_path / "in.npz", x=array)
-    loaded = load_arrays(tmp_path / "in.npz", [spec("x", 2, element=element)], "input")["x"]
-    assert (loaded.dtype, loaded.tolist()) == (DTYPES[element], array.tolist())
+    np.savez(tmp_path / "in.npz", y=np.array(7), x=x)
+    arrays = load_arrays(tmp_path / "in.npz", [X, Y], "input")
+    assert [(name, it.dtype, it.tolist(), it.flags.c_contiguous) for name, it in arrays.items()] == [
+        ("x", np.dtype("float32"), x.tolist(), True), ("y", np.dtype("int64"), 7, True),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -275,17 +197,14 @@ def test_an_npz_holds_texts_and_dtypes_that_numpy_has_not(element: str, array: A
         ([X, Y], {"x": ONE}, " misses y; the model's inputs are x, y"),
         ([X, Y], {"a": ONE, "b": ONE}, " misses x, y and has a, b that the model has not; the model's inputs are x, y"),
         ([X, Y], {"x": ONE, "y": ONE, "z": ONE}, " has z that the model has not; the model's inputs are x, y"),
-        ([X], {"x": np.zeros((1, 3))}, ": x is float64, the model wants float32"),
         ([X], {"x": np.array([["a", "b", "c"]])}, ": x is <U1, the model wants float32"),
-        ([X], {"x": np.zeros((1, 4), np.float32)}, " x: 1x4 does not fit batchx3: the model fixes 3"),
         ([X], {"x": np.zeros(3, np.float32)}, " x: 3 does not fit batchx3: 2 dimension(s) are needed"),
     ],
 )
 def test_npz_that_does_not_fit(specs: list[TensorSpec], arrays: dict[str, Array], message: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", **arrays)  # type: ignore[arg-type]
     path = tmp_path / "in.npz"
-    np.savez(path, **arrays)  # type: ignore[arg-type]
-    with refused(f"{path}{message}"):
-        load_arrays(path, specs, "input")
+    assert refusal(BadInput, load_arrays, path, specs, "input") == f"{path}{message}"
 
 
 class Trap:
@@ -299,16 +218,15 @@ class Trap:
 
 def test_files_that_are_no_npz(tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", ONE)
-    with pytest.raises(BadInput, match="holds one array"):
-        load_arrays(tmp_path / "one.npy", [X], "input")
+    assert "holds one array" in refusal(BadInput, load_arrays, tmp_path / "one.npy", [X], "input")
     np.savez(tmp_path / "pickled.npz", x=np.array([Trap()], dtype=object))
     np.savez_compressed(tmp_path / "whole.npz", x=np.random.default_rng(0).random((100, 3)).astype(np.float32))
     content = (tmp_path / "whole.npz").read_bytes()
     (tmp_path / "damaged.npz").write_bytes(content[:100] + bytes(40) + content[140:])
     (tmp_path / "cut.npz").write_bytes(content[:300])
     for name, element in (("pickled", "string"), ("damaged", "float"), ("cut", "float")):
-        with pytest.raises(BadInput, match=r"is not an \.npz file"):
-            load_arrays(tmp_path / f"{name}.npz", [spec("x", "n", 3, element=element)], "input")
+        given = [spec("x", "n", 3, element=element)]
+        assert "is not an .npz file" in refusal(BadInput, load_arrays, tmp_path / f"{name}.npz", given, "input")
     assert not Trap.sprung
 
 
@@ -318,27 +236,29 @@ def write_folder(folder: Path, kind: str, *arrays: Array) -> None:
 
 
 @pytest.mark.parametrize("element", DTYPES)
-def test_folder_of_every_dtype(tmp_path: Path, element: str) -> None:
+def test_files_of_every_dtype(tmp_path: Path, element: str) -> None:
+    """Also those that numpy has not; texts are not Python's objects in an .npz, which are never unpickled."""
     array = random(element, (2, 3), 0, 1)
     write_folder(tmp_path, "input", array)
-    loaded = load_arrays(tmp_path, [spec("x", 2, 3, element=element)], "input")["x"]
-    assert (loaded.dtype, loaded.tolist()) == (array.dtype, array.tolist())
+    np.savez(tmp_path / "in.npz", x=array.astype(str) if element == "string" else array)
+    places = [tmp_path, tmp_path / "in.npz"]
+    for path in places[:1] if element == "float8e5m2" else places:  # whose .npz NumPy itself cannot read
+        loaded = load_arrays(path, [spec("x", 2, 3, element=element)], "input")["x"]
+        assert (loaded.dtype, loaded.tolist()) == (array.dtype, array.tolist())
 
 
 def test_folders_that_do_not_fit(tmp_path: Path) -> None:
     write_folder(tmp_path, "input", np.ones((2, 3)))
-    path = tmp_path / "input_0.pb"
     for specs, kind, message in (
         ([X, Y], "input", f"{tmp_path} has no input_1.pb; the model has 2 input(s)"),
         ([X], "output", f"{tmp_path} has no output_0.pb; the model has 1 output(s)"),
         ([X], "input", f"{tmp_path}: x is float64, the model wants float32"),
         ([], "input", f"{tmp_path} has one file too many, input_0.pb; the model has 0 input(s)"),
     ):
-        with refused(message):
-            load_arrays(tmp_path, specs, kind)
-    path.write_bytes(b"\xff\xff\xff not a tensor")
-    with pytest.raises(BadInput, match=f"^{re.escape(str(path))} is not a tensor in ONNX format: "):
-        load_arrays(tmp_path, [X], "input")
+        assert refusal(BadInput, load_arrays, tmp_path, specs, kind) == message
+    (tmp_path / "input_0.pb").write_bytes(b"\xff\xff\xff not a tensor")
+    said = f"{tmp_path / 'input_0.pb'} is not a tensor in ONNX format: "
+    assert refusal(BadInput, load_arrays, tmp_path, [X], "input").startswith(said)
 
 
 def test_expected_outputs(tmp_path: Path) -> None:
@@ -349,33 +269,14 @@ def test_expected_outputs(tmp_path: Path) -> None:
     write_folder(folder, "output", ONE + 1)
     np.savez(other, x=ONE + 2)
     for expect, value in ((None, 1), (str(other), 2)):
-        found = load_expected(Inputs(path=str(folder), expect=expect), [X])
-        assert found is not None
+        found = there(load_expected(Inputs(path=str(folder), expect=expect), [X]))
         assert found["x"].tolist() == [[value] * 3]
-
-
-# Indices
-
-
-def sizes(tmp_path: Path, body: str, *names: str, **tables: Array) -> dict[str, int]:
-    """`index_sizes` of a graph with int64 inputs i, j and a float input x, and tables as initializers."""
-    graph = onnx.parser.parse_graph(f"g (int64[n] i, int64[n] j, float[7,n] x) => (float[m] y) {{ {body} }}")
-    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in tables.items())
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
-    onnx.save(model, tmp_path / "m.onnx")
-    inputs = [spec("i", "n", element="int64"), spec("j", "n", element="int64"), spec("x", 7, "n")]
-    return index_sizes(str(tmp_path / "m.onnx"), inputs)
-
-
-TABLE = np.zeros((500, 32), np.float32)
-SMALL = np.zeros((20, 4), np.float32)
 
 
 @pytest.mark.parametrize(
     ("body", "found"),
     [
         ("y = Gather (table, i)", {"i": 500}),
-        ("y = Gather <axis = 1> (table, i)", {"i": 32}),
         ("a = Gather (table, i) b = Gather (table, j) y = Add (a, b)", {"i": 500, "j": 500}),
         ("a = Gather (table, i) b = Gather (small, i) y = Add (a, b)", {"i": 20}),
         ("a = Identity (i) b = Unsqueeze (a, one) c = Squeeze (b, one) y = Gather (table, c)", {"i": 500}),
@@ -388,15 +289,21 @@ SMALL = np.zeros((20, 4), np.float32)
         ("y = Gather <axis = 1> (x, i)", {}),  # an axis nobody knows
         ("y = Gather <axis = -2> (table, i)", {"i": 500}),
         ("y = Gather <axis = 2> (table, i)", {}),
-        ("y = Gather <axis = -3> (table, i)", {}),
         ("y = Gather (empty, i)", {}),
         ("a = Add (i, one) y = Gather (table, a)", {}),  # another value: the input is not the index
         ("y = Gather (i, one)", {}),  # indexed, not an index
     ],
 )
 def test_index_sizes(tmp_path: Path, body: str, found: dict[str, int]) -> None:
-    one = np.array([1])
-    assert sizes(tmp_path, body, table=TABLE, small=SMALL, empty=SMALL[:0], one=one) == found
+    """Of a graph with int64 inputs i, j and a float input x, and tables as initializers."""
+    graph = onnx.parser.parse_graph(f"g (int64[n] i, int64[n] j, float[7,n] x) => (float[m] y) {{ {body} }}")
+    table, small = np.zeros((500, 32), np.float32), np.zeros((20, 4), np.float32)
+    tables = {"table": table, "small": small, "empty": small[:0], "one": np.array([1])}
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in tables.items())
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "m.onnx")
+    inputs = [spec("i", "n", element="int64"), spec("j", "n", element="int64"), spec("x", 7, "n")]
+    assert index_sizes(str(tmp_path / "m.onnx"), inputs) == found
 
 
 def test_index_sizes_need_no_weights(tmp_path: Path) -> None:

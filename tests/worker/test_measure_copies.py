@@ -80,6 +80,7 @@ def test_records_that_make_no_sense_are_no_measurement(found: list[Activity], me
 
 NOTHING: Copied = {"n": 0, "bytes": 0, "ns": 0, "memory": None}
 ONE: Copied = {"n": 1, "bytes": 64, "ns": 0, "memory": "pinned"}
+SAW = {0: "CUPTI saw no copy in 3 runs", 1: "CUPTI saw 64 bytes of d2h a run"}
 
 
 @pytest.mark.parametrize(
@@ -93,14 +94,8 @@ ONE: Copied = {"n": 1, "bytes": 64, "ns": 0, "memory": "pinned"}
 def test_what_it_makes_of_zero_copy(verdict: Any, addresses: bool, copied: Copied, becomes: str) -> None:
     by_times: CaseCheck = {"verdict": verdict, "how": "a run takes +1.00 ms", "addresses": addresses}
     recorded: Measured = {"runs": 3, "run_ns": 1, "h2d": NOTHING, "d2h": copied, "kernels_ns": 1}
-    seen = {NOTHING["n"]: "CUPTI saw no copy in 3 runs", ONE["n"]: "CUPTI saw 64 bytes of d2h a run"}[copied["n"]]
-    how = f"{seen}; by times alone: a run takes +1.00 ms" if addresses else by_times["how"]
+    how = f"{SAW[copied['n']]}; by times alone: a run takes +1.00 ms" if addresses else by_times["how"]
     assert zero_copy(by_times, recorded) == {"verdict": becomes, "how": how, "addresses": addresses}
-
-
-def test_other_modes_are_refused() -> None:
-    with pytest.raises(BadInput, match="looks into runs of cpu-tensors and device"):
-        check(Plan(str(MODELS / "tiny.onnx"), modes=("device-resident",), measure_copies=True))
 
 
 MODES = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")  # it looks into all but the third
@@ -125,18 +120,17 @@ def test_copies_are_those_of_the_devices_own_trace(library: Path, tmp_path: Path
     for mode in ("cpu-tensors", "device-tensors"):
         case, got = found[mode], there(found[mode].recorded)
         assert 3 <= got["runs"] <= 20
-        for copied, direction in ((got["h2d"], "h2d"), (got["d2h"], "d2h")):
-            copies = trace.of(direction)
+        for copied, way in ((got["h2d"], "h2d"), (got["d2h"], "d2h")):
+            copies = trace.of(way)
             copies = copies[copies["bytes"] == 1 << 20]
             (took,) = set(copies["end_ns"] - copies["start_ns"])
-            assert (copied["n"], copied["memory"], case.value(f"gpu_bytes_{direction}")) == (1, "pageable", 1 << 20)
-            assert case.value(f"gpu_{direction}") == pytest.approx(took, rel=3e-5)  # the clock of records is fast
+            assert (copied["n"], copied["memory"], case.value(f"gpu_bytes_{way}")) == (1, "pageable", 1 << 20)
+            assert case.value(f"gpu_{way}") == pytest.approx(took, rel=3e-5)  # the clock of records is fast
         assert case.value("gpu_kernels") == pytest.approx(COMPUTE_US * 1000, rel=3e-5)
         parts = (case.value(name) or 0 for name in ("gpu_h2d", "gpu_d2h", "gpu_kernels"))
         assert there(case.value("gpu_latency")) >= sum(parts)
-    shared = found["host-accessible"]
-    assert [there(shared.recorded)["h2d"]["n"], there(shared.recorded)["d2h"]["n"]] == [0, 0]
-    assert shared.checks["zero_copy"]["verdict"] == "passed"
+    shared, got = found["host-accessible"], there(found["host-accessible"].recorded)
+    assert [got["h2d"]["n"], got["d2h"]["n"], shared.checks["zero_copy"]["verdict"]] == [0, 0, "passed"]
     assert shared.checks["zero_copy"]["how"].startswith("CUPTI saw no copy in ")
     assert found["device-resident"].recorded is None
 
@@ -158,3 +152,8 @@ def test_without_cupti_the_measurement_stays(
     (warning,) = [it["message"] for it in result.warnings if it["code"] == "copies-not-measured"]
     assert warning == f"--measure-copies gave nothing: {message}"
     assert [(case.status, case.recorded) for case in result.cases] == [("ok", None)] * len(MODES)
+
+
+def test_other_modes_are_refused() -> None:
+    with pytest.raises(BadInput, match="looks into runs of cpu-tensors and device"):
+        check(Plan(str(MODELS / "tiny.onnx"), modes=("device-resident",), measure_copies=True))

@@ -13,7 +13,6 @@ import pytest
 
 from ortbench.analysis.comparable import changes
 from ortbench.core.errors import BENCHMARK_FAILED, DONE
-from ortbench.core.stats import Value
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.modes import ASYNC, RESIDENT, USUAL_MODES
 from ortbench.model.result import Case, Result
@@ -23,7 +22,7 @@ from tests.conftest import modes, ortbench, since_runtime
 from tests.expect import there
 from tests.forks import WORKER
 from tests.refdevice import MEMORIES, Config, Events, Honesty, Trace
-from tests.results import fact, keys, measured, result_of, sentences, steady, values
+from tests.results import fact, keys, result_of, values
 from tests.truth import COPIES, differences, is_kind, recorded, relu_model, run_on_device
 from tests.virtual import CALL_NS
 
@@ -78,39 +77,35 @@ def test_each_run_allocates_its_outputs_on_the_device(library: Path, tmp_path: P
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("outputs", "bound", "unshaped", "zero_copy"),
+    ("outputs", "copies", "zero_copy"),
     [
-        ("known", "", "", "passed"),
-        ("late", "device-copy", "device-copy", "unclear"),
-        pytest.param("preallocated", "", "device-copy", "passed", marks=since_runtime(1, 30)),
+        ("known", (False, False), "passed"),
+        ("late", (True, True), "unclear"),
+        pytest.param("preallocated", (False, True), "passed", marks=since_runtime(1, 30)),
     ],
 )
 def test_outputs_that_the_ep_copies_are_not_called_zero_copy(
-    outputs: str, bound: str, unshaped: str, zero_copy: str, library: Path, tmp_path: Path
+    outputs: str, copies: tuple[bool, bool], zero_copy: str, library: Path, tmp_path: Path
 ) -> None:
     """An EP may learn the shape of an output when it has computed it, and so need a copy where nobody has bound memory for it, or in
     any case. The copy is part of the inference."""
-    for arguments, copy in (((), bound), (("--dynamic-outputs",), unshaped)):
+    moved = dict.fromkeys(("cpu-tensors", "device-tensors"), SIZE)
+    moved |= dict.fromkeys(("device-resident", "host-accessible"), 0)
+    for arguments, is_copied in zip(((), ("--dynamic-outputs",)), copies, strict=True):
         folder = tmp_path / f"{len(arguments)}"
         folder.mkdir()
         result, found, trace = run(library, folder, *arguments, outputs=outputs, alignment=0)
         assert differences(result, trace) == {}
         assert {mode: (case.bytes_h2d, case.bytes_d2h) for mode, case in found.items()} == {
-            **dict.fromkeys(("cpu-tensors", "device-tensors"), (SIZE, SIZE)),
-            **dict.fromkeys(("device-resident", "host-accessible"), (0, 0)),
+            mode: (size, size) for mode, size in moved.items()
         }
         assert found["host-accessible"].checks["zero_copy"]["verdict"] == zero_copy
-        took = 500_000 + (Config().device_copy_ns(SIZE) if copy else 0)
+        took = 500_000 + is_copied * Config().device_copy_ns(SIZE)
         assert set(found["device-resident"].samples["latency"]) == {took + 2 * CALL_NS}
 
 
-def test_comparisons_and_advice_know_of_outputs_without_a_shape() -> None:
-    plain, dynamic = result_of(), result_of(target__dynamic_outputs=True)
-    assert "dynamic outputs: off → on" in changes(plain, dynamic)
-    case = measured("device-resident", latency=steady([100]))
-    case.speedup = Value(2.0, (1.9, 2.1))
-    told = sentences(result_of(measured("cpu-tensors", latency=steady([200])), case, target__dynamic_outputs=True))
-    assert any(it.startswith("Next: ortbench code ") and it.endswith(" --dynamic-outputs") for it in told)
+def test_outputs_without_a_shape_are_a_change() -> None:
+    assert "dynamic outputs: off → on" in changes(result_of(), result_of(target__dynamic_outputs=True))
 
 
 def inferences(case: Case, trace: Trace, per_call: int) -> list[Events]:
@@ -165,23 +160,17 @@ def test_a_session_may_want_host_accessible_memory_though_there_is_default_memor
     """As `OrtEp::GetDefaultMemoryDevice` says: arrays are copied in, and outputs are arrays over what the device wrote."""
     result, found, trace = run(library, tmp_path, accessible_io=True)
     asked = trace.of("host-copy", *COPIES)["queued_ns"]
-    each = {
-        ("cpu-tensors", "latency"): 1,
-        ("device-tensors", "latency"): 2,
-        ("device-tensors", "h2d"): 1,
-        ("device-tensors", "d2h"): 1,
-    }
+    each = {("cpu-tensors", "latency"): 1, ("device-tensors", "latency"): 2}
+    each |= {("device-tensors", way): 1 for way in ("h2d", "d2h")}
     blocks = sorted(
-        (it[2], it[1], (case.mode, phase))
+        (start, n, (case.mode, phase))
         for case in result.cases
         for phase in case.blocks
-        for it in case.blocks[phase]
+        for _, n, start in case.blocks[phase]
     )
     for (start, n, what), (stop, *_) in pairwise(blocks):
         assert sum((asked >= start) & (asked < stop)) == each.get(what, 0) * (n + dropped_count(n)), what
-    assert {mode: (case.bytes_h2d, case.bytes_d2h) for mode, case in found.items()} == {
-        "cpu-tensors": (None, None), "device-tensors": (SIZE, SIZE), "device-resident": (0, 0), "host-accessible": (0, 0),
-    }  # fmt: skip
+    assert [(case.bytes_h2d, case.bytes_d2h) for case in found.values()] == [(None, None), (SIZE, SIZE), (0, 0), (0, 0)]
     assert found["host-accessible"].checks["zero_copy"]["verdict"] == "unclear"
 
 
@@ -196,22 +185,12 @@ def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: 
 @pytest.mark.process
 def test_copies_that_onnx_runtime_makes_show_in_the_times(library: Path, tmp_path: Path) -> None:
     """On a GPU of this kind ONNX Runtime copies the inputs of a run with arrays."""
-    slow = {"default_memory": False, "upload_latency_us": 20_000}
-    result, found, _ = run(library, tmp_path, few=("--duration", 1), **slow)
+    result, found, _ = run(library, tmp_path, few=("--duration", 1), default_memory=False, upload_latency_us=20_000)
+    cpu, copies = found["cpu-tensors"], fact(result, "copies")
     assert found["host-accessible"].checks["zero_copy"]["verdict"] == "passed"
-    assert found["cpu-tensors"].bytes_h2d is None
-    copies = fact(result, "copies")
-    assert (copies.verdict, copies.mode) == ("measured", "cpu-tensors")
-    took = 20_000_000 + SIZE // 4 + CALL_NS
-    assert values(copies)["copies"] == found["cpu-tensors"].value("copies") == took
-    assert [code for code, *_ in keys(result) if code == "arrays"] == []
-
-
-@pytest.mark.process
-def test_devices_shows_the_memory_and_what_can_be_done_with_it(library: Path) -> None:
-    device = device_of(library, **ON_CPU)
-    assert device["memory"] == MEMORY
-    assert {mode for mode, why in device["modes"].items() if why} == {"pipelined"}
+    assert (cpu.bytes_h2d, copies.verdict, copies.mode) == (None, "measured", "cpu-tensors")
+    assert values(copies)["copies"] == cpu.value("copies") == 20_000_000 + SIZE // 4 + CALL_NS
+    assert "arrays" not in {code for code, *_ in keys(result)}
 
 
 def device_of(library: Path, main: Mapping[str, str] | None = None, **knobs: Any) -> dict[str, Any]:
@@ -222,6 +201,13 @@ def device_of(library: Path, main: Mapping[str, str] | None = None, **knobs: Any
     (ep,) = (it for it in json.loads(ran.out)["eps"] if it["library"] == str(library))
     device: dict[str, Any] = ep["devices"][0]
     return device
+
+
+@pytest.mark.process
+def test_devices_shows_the_memory_and_what_can_be_done_with_it(library: Path) -> None:
+    device = device_of(library, **ON_CPU)
+    assert device["memory"] == MEMORY
+    assert {mode for mode, why in device["modes"].items() if why} == {"pipelined"}
 
 
 # The sync at the end of a measurement

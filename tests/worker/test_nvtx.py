@@ -89,11 +89,6 @@ def test_on_the_cpu(recorder: Path, tmp_path: Path) -> None:
     check_run(recorder, tmp_path, [*USUAL_MODES], "--ep", "cpu")
 
 
-def test_on_webgpu(recorder: Path, software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    names = ["cpu-tensors", "device-tensors", "device-resident"]
-    check_run(recorder, tmp_path, names, "--ep", "webgpu", prefix=software_gpu)
-
-
 @pytest.mark.wide
 def test_on_the_reference_device(recorder: Path, real_library: Path, tmp_path: Path) -> None:
     line = ("--ep-library", real_library, *modes("default", "pipelined"), "--depth", 3)
@@ -102,14 +97,6 @@ def test_on_the_reference_device(recorder: Path, real_library: Path, tmp_path: P
     assert payloads["device-tensors", "h2d"] == payloads["pipelined", "d2h"] == BYTES
     assert payloads["device-resident", "latency"] == payloads["pipelined", "inference"] == 0
     assert (payloads["device-tensors", "latency"], payloads["pipelined", "latency"]) == (2 * BYTES, 6 * BYTES)
-
-
-@pytest.mark.wide
-def test_workers_that_were_paused_end_in_order_too(recorder: Path, real_library: Path, tmp_path: Path) -> None:
-    line = ("--ep", "cpu", "--ep", real_library, "--mode", "cpu-tensors", "--iterations", 6)
-    _, record = traced(recorder, tmp_path, "run", relu_model(tmp_path / "relu.onnx", BYTES), *line)
-    assert len(record.pids) == 2
-    assert sum(len(block.inner) for block in record.ranges) == 12
 
 
 def test_ranges_of_a_loop_are_blocks_loops_and_steps(recorder: Path, tmp_path: Path) -> None:

@@ -75,43 +75,29 @@ def dynamic(base: Path, own: Path) -> None:
     quantize_dynamic(str(base), str(own))
 
 
-def by_hand(replaced: dict[int, list[onnx.NodeProto]], weights: list[onnx.TensorProto], rename: str = "") -> Any:
-    """Nodes of the products replaced by others; `rename` begins all names of tensors but the input's."""
-
-    def write(base: Path, own: Path) -> None:
-        made, kept = graph_of("products")
-        there = [it for at, node in enumerate(made) for it in replaced.get(at, [node])]
-        for node in there * bool(rename):
-            node.output[:] = [rename + it for it in node.output]
-            node.input[:] = [
-                it if it in ("x", *(w.name for w in (*kept, *weights))) else rename + it for it in node.input
-            ]
-        save(own, "products", (there, [*kept, *weights]))
-
-    return write
-
-
-SCALES = [
-    numpy_helper.from_array(np.array(0.02, np.float32), "s"),
-    numpy_helper.from_array(np.array(128, np.uint8), "z"),
-]
-W_INT8 = numpy_helper.from_array(RANDOM.integers(100, 150, (64, 64)).astype(np.uint8), "w_int8")
-W_INT4 = numpy_helper.from_array(RANDOM.integers(0, 255, (64, 2, 16)).astype(np.uint8), "w_int4")
-S_INT4 = numpy_helper.from_array(np.full(128, 0.02, np.float32), "s_int4")
-
-
-def quantized(read: str, given: str, weights: str) -> list[onnx.NodeProto]:
-    """A product with its inputs and its output quantized, named as no tool does it."""
-    make = helper.make_node
-    return [
-        make("QuantizeLinear", [read, "s", "z"], [f"{given}/in8"]), make("DequantizeLinear", [f"{given}/in8", "s", "z"], [f"{given}/in"]),
-        make("DequantizeLinear", [weights, "s", "z"], [f"{given}/w"]), make("MatMul", [f"{given}/in", f"{given}/w"], [f"{given}/out"]),
-        make("QuantizeLinear", [f"{given}/out", "s", "z"], [f"{given}/out8"]), make("DequantizeLinear", [f"{given}/out8", "s", "z"], [given]),
+def by_hand(base: Path, own: Path) -> None:
+    """Two products in place of float ones, one with its inputs and its output quantized, one of four bits; no tensor but the input has
+    the name that it had, and no node one that a tool gives."""
+    make, (made, weights) = helper.make_node, graph_of("products")
+    made[1:2] = [
+        make("QuantizeLinear", ["x", "s", "z"], ["in8"]), make("DequantizeLinear", ["in8", "s", "z"], ["in"]),
+        make("DequantizeLinear", ["w_int8", "s", "z"], ["w"]), make("MatMul", ["in", "w"], ["out"]),
+        make("QuantizeLinear", ["out", "s", "z"], ["out8"]), make("DequantizeLinear", ["out8", "s", "z"], ["right"]),
     ]  # fmt: skip
-
-
-def four_bits(read: str, given: str) -> onnx.NodeProto:
-    return helper.make_node("MatMulNBits", [read, "w_int4", "s_int4"], [given], domain="com.microsoft", K=64, N=64, bits=4, block_size=32)  # fmt: skip
+    bits: dict[str, Any] = {"K": 64, "N": 64, "bits": 4, "block_size": 32}
+    made[-1:] = [make("MatMulNBits", ["gated", "w_int4", "s_int4"], ["y"], domain="com.microsoft", **bits)]
+    weights += [
+        numpy_helper.from_array(np.array(0.02, np.float32), "s"),
+        numpy_helper.from_array(np.array(128, np.uint8), "z"),
+        numpy_helper.from_array(RANDOM.integers(100, 150, (64, 64)).astype(np.uint8), "w_int8"),
+        numpy_helper.from_array(RANDOM.integers(0, 255, (64, 2, 16)).astype(np.uint8), "w_int4"),
+        numpy_helper.from_array(np.full(128, 0.02, np.float32), "s_int4"),
+    ]
+    kept = {"x", *(it.name for it in weights)}
+    for node in made:
+        node.output[:] = [f"new/{it}" for it in node.output]
+        node.input[:] = [it if it in kept else f"new/{it}" for it in node.input]
+    save(own, "products", (made, weights))
 
 
 FLOAT = {"relu0": "Conv", "relu1": "Conv", "mean": "GlobalAveragePool ReorderOutput", "flat": "Flatten", "logits": "Gemm", "y": "Softmax"}  # fmt: skip
@@ -129,7 +115,6 @@ HALF = "QuantizeLinear QLinearMatMul DequantizeLinear"
     ("kind", "quantize", "fates"),
     [
         ("convolutions", static("convolutions"), QDQ),
-        ("convolutions", static("convolutions", per_channel=True), QDQ),
         ("convolutions", static("convolutions", quant_format=QuantFormat.QOperator), QDQ),
         # In part: what goes into the quantized part, and out of it, is of that.
         ("convolutions", static("convolutions", op_types_to_quantize=["Gemm"]), FLOAT | {"logits": "QuantizeLinear QGemm DequantizeLinear"}),
@@ -141,12 +126,7 @@ HALF = "QuantizeLinear QLinearMatMul DequantizeLinear"
           "y": "QLinearMatMul DequantizeLinear", "": "QuantizeLinear"}),
         ("products", dynamic,
          PRODUCTS | {"left": "MatMulIntegerToFloat", "right": "MatMulIntegerToFloat", "y": "DynamicQuantizeMatMul", "": "DynamicQuantizeLinear"}),
-        ("products", by_hand({0: [four_bits("x", "left")], 4: [four_bits("gated", "y")]}, [W_INT4, S_INT4]),
-         PRODUCTS | {"left": "MatMulNBits", "y": "MatMulNBits"}),
-        ("products", by_hand({1: quantized("x", "right", "w_int8")}, [*SCALES, W_INT8]), PRODUCTS | {"right": HALF}),
-        # No tensor has the name that it had.
-        ("products", by_hand({1: quantized("x", "right", "w_int8"), 4: [four_bits("gated", "y")]}, [*SCALES, W_INT8, W_INT4, S_INT4], "new/"),
-         PRODUCTS | {"right": HALF, "y": "MatMulNBits"}),
+        ("products", by_hand, PRODUCTS | {"right": HALF, "y": "MatMulNBits"}),
     ],
 )  # fmt: skip
 def test_what_became_of_each_node(

@@ -40,16 +40,19 @@ def output(path: Path) -> np.ndarray:
     return np.asarray(found)
 
 
+def check_copy(copy: Path, base: Path) -> None:
+    """That a copy is the baseline; of a weight that nothing reads ONNX Runtime refuses the model, if that is an old one."""
+    graph = onnx.load(copy).graph
+    assert operators(copy) == operators(base)
+    assert {it.name for it in graph.initializer} <= {name for node in graph.node for name in node.input}
+    assert output(copy).shape == output(base).shape
+
+
 @pytest.mark.parametrize("edit", EDITS[::3], ids=lambda edit: edit.name.replace(" ", "-"))
 def test_an_edit_that_is_taken_back_leaves_the_baseline(edit: Edit, tmp_path: Path) -> None:
     base, own = edit.base.save(tmp_path / "base.onnx"), edit.own.save(tmp_path / "own.onnx")
     copy = taken_back(base, own, names(own), names(base))
-    assert operators(copy) == operators(base)
-    graph = onnx.load(
-        copy
-    ).graph  # of a weight that nothing reads ONNX Runtime refuses the model, if that is an old one
-    assert {it.name for it in graph.initializer} <= {name for node in graph.node for name in node.input}
-    assert output(copy).shape == output(base).shape
+    check_copy(copy, base)
     if not any(it.startswith(("conv", "matmul", "gemm")) for it in edit.own.layers):  # whose weights are random
         np.testing.assert_allclose(output(copy), output(base), rtol=1e-3, atol=1e-4)
 
@@ -90,12 +93,7 @@ def test_a_copy_leaves_every_file_as_it_was(location: str, tmp_path: Path) -> No
         (tmp_path / f"second-{place}").hardlink_to(file)
     before = {it: it.read_bytes() for it in tmp_path.rglob("*") if it.is_file()}
     copy = taken_back(base, own, ["Softplus_0"], [])
-    assert operators(copy) == operators(base)
-    graph = onnx.load(
-        copy
-    ).graph  # of a weight that nothing reads ONNX Runtime refuses the model, if that is an old one
-    assert {it.name for it in graph.initializer} <= {name for node in graph.node for name in node.input}
-    assert output(copy).shape == output(base).shape
+    check_copy(copy, base)
     assert {it: it.read_bytes() for it in before} == before
     with pytest.raises(BenchmarkFailed, match=r"no copy of .* can be made: .*File exists"):
         revert(State(), str(own), str(base), ["Softplus_0"], [], str(copy.parent.parent))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 import pytest
 
@@ -24,42 +21,36 @@ from ortbench.worker.opening import RUN, SESSION, sentences, undocumented_keys
 from ortbench.worker.proofs import check_outputs
 from ortbench.worker.session import open_model
 from ortbench.worker.tensors import host_value
-from tests.conftest import MODELS, ONCE, ROOT, cases, measure, ortbench
+from tests.conftest import MODELS, ONCE, cases, measure, ortbench
 from tests.refdevice import Config
+from tests.truth import in_fork
+from tests.worker import saved
 
 TINY = str(MODELS / "tiny.onnx")
-# What a session has by default, and other values of everything.
-PLAIN = {
-    "intra_op_num_threads": 0,
-    "inter_op_num_threads": 0,
-    "execution_mode": ort.ExecutionMode.ORT_SEQUENTIAL,
-    "enable_cpu_mem_arena": True,
-    "enable_mem_pattern": True,
-    "graph_optimization_level": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
-}
-SET = {
-    "intra_op_num_threads": 2,
-    "inter_op_num_threads": 3,
-    "execution_mode": ort.ExecutionMode.ORT_PARALLEL,
-    "enable_cpu_mem_arena": False,
-    "enable_mem_pattern": False,
-    "graph_optimization_level": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+# What a session has by default, and another value of everything.
+SETTINGS: dict[str, tuple[Any, Any]] = {
+    "intra_op_num_threads": (0, 2),
+    "inter_op_num_threads": (0, 3),
+    "execution_mode": (ort.ExecutionMode.ORT_SEQUENTIAL, ort.ExecutionMode.ORT_PARALLEL),
+    "enable_cpu_mem_arena": (True, False),
+    "enable_mem_pattern": (True, False),
+    "graph_optimization_level": (
+        ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+        ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    ),
 }
 OTHER = Target(
     ep="cpu", intra_op_threads=2, inter_op_threads=3, execution_mode="parallel", cpu_mem_arena=False, mem_pattern=False,
     opt_level="basic",
 )  # fmt: skip
-TYPED = (
-    "--intra-op-threads", "2", "--inter-op-threads", "3", "--execution-mode", "parallel", "--no-cpu-mem-arena",
-    "--no-mem-pattern", "--opt-level", "basic",
-)  # fmt: skip
+TYPED = "--intra-op-threads 2 --inter-op-threads 3 --execution-mode parallel --no-cpu-mem-arena --no-mem-pattern --opt-level basic"
 
 
-@pytest.mark.parametrize(("target", "expected"), [(Target(ep="cpu"), PLAIN), (OTHER, SET)])
-def test_a_session_is_made_with_them(target: Target, expected: dict[str, object]) -> None:
+@pytest.mark.parametrize(("number", "target"), [(0, Target(ep="cpu")), (1, OTHER)])
+def test_a_session_is_made_with_them(number: int, target: Target) -> None:
     options = open_model(TINY, target, providers.find(target)).session.get_session_options()
-    assert {name: getattr(options, name) for name in expected} == expected
-    assert {it.attribute for it in OF_SESSION if it.attribute} == {*expected, "optimized_model_filepath"}
+    assert [getattr(options, name) for name in SETTINGS] == [both[number] for both in SETTINGS.values()]
+    assert {it.attribute for it in OF_SESSION if it.attribute} == {*SETTINGS, "optimized_model_filepath"}
 
 
 @pytest.mark.process
@@ -73,10 +64,10 @@ def test_an_ep_that_compiles_has_no_graph_to_write(library: Path, tmp_path: Path
 @pytest.mark.process
 def test_a_program_sets_them(tmp_path: Path) -> None:
     file = tmp_path / "o.onnx"
-    ran = ortbench("code", TINY, "--ep", "cpu", "--mode", "cpu-tensors", *TYPED, "--optimized-model", file)
+    ran = ortbench("code", TINY, "--ep", "cpu", "--mode", "cpu-tensors", *TYPED.split(), "--optimized-model", file)
     assert ran.code == 0, ran.err
     lines = [line.removeprefix("options.") for line in ran.out.splitlines() if line.startswith("options.")]
-    values = {name: repr(value) for name, value in SET.items()} | {
+    values = {name: repr(other) for name, (_, other) in SETTINGS.items()} | {
         "execution_mode": "ort.ExecutionMode.ORT_PARALLEL",
         "graph_optimization_level": "ort.GraphOptimizationLevel.ORT_ENABLE_BASIC",
         "optimized_model_filepath": f'"{file}"',
@@ -91,66 +82,60 @@ def test_entries_about_threads_between_operators_do_something_where_there_are_so
         assert [it["code"] for it in opening.option_warnings(target, providers.find(target))] == codes
 
 
-SHRINKS = "memory.enable_memory_arena_shrinkage"
-
-LOOK = """
-import json, sys
-from ortbench.model.modes import MODES
-from ortbench.plan.target import Inputs, Target
-from ortbench.worker.modes import make_mode
-from ortbench.worker.proofs import check_outputs
-from ortbench.worker import first_run, providers, session
-
-def entry(options, name):
-    try:
-        return options.get_run_config_entry(name)
-    except Exception:  # there is none
-        return None
-
 class Watched:
-    def __init__(self, session): self.session, self.seen = session, []
-    def __getattr__(self, name): return getattr(self.session, name)
-    def watch(self, options):
-        names = ("a.b", "disable_synchronize_execution_providers")
-        self.seen.append(None if options is None else [entry(options, name) for name in names])
-    def run(self, names, feeds, options):
+    """A session, and the entries that each of its runs was given."""
+
+    def __init__(self, session: Any) -> None:
+        self.session, self.seen = session, list[list[str | None]]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.session, name)
+
+    def run(self, names: Any, feeds: Any, options: Any) -> Any:
         self.watch(options)
         return self.session.run(names, feeds, options)
-    def run_with_iobinding(self, binding, options):
+
+    def run_with_iobinding(self, binding: Any, options: Any) -> Any:
         self.watch(options)
         return self.session.run_with_iobinding(binding, options)
 
-target = Target(library=sys.argv[2], run_config={"a.b": "c"})
-model = session.open_model(sys.argv[1], target, providers.find(target))
-model.session = Watched(model.session)
-data = first_run.make_data(sys.argv[1], model, Inputs())
-found = {"": model.session.seen[:]}
-for name in reversed(MODES):  # what a mode adds for itself would be seen in those after it
-    del model.session.seen[:]
-    made = make_mode(name, model, data)
-    check_outputs(made, None, None)
-    for call, a, b in made.phases().values():
-        call(a, b)
-    made.wait_idle()
-    found[name] = model.session.seen[:]
-print(json.dumps(found))
-"""
+    def watch(self, options: Any) -> None:
+        self.seen.append([])
+        for name in ("a.b", "disable_synchronize_execution_providers"):
+            try:
+                self.seen[-1].append(options.get_run_config_entry(name))
+            except Exception:  # there is none
+                self.seen[-1].append(None)
+
+
+def print_entries() -> None:
+    """Those of all runs, by mode."""
+    target = Target(library=sys.argv[1], run_config={"a.b": "c"})
+    model = session.open_model(TINY, target, providers.find(target))
+    model.session = watched = Watched(model.session)
+    data = first_run.make_data(TINY, model, Inputs())
+    found = {"": watched.seen[:]}
+    for name in reversed(MODES):  # what a mode adds for itself would be seen in those after it
+        del watched.seen[:]
+        made = make_mode(name, model, data)
+        check_outputs(made, None, None)
+        for call, a, b in made.phases().values():
+            call(a, b)
+        made.wait_idle()
+        found[name] = watched.seen[:]
+    print(json.dumps(found))
 
 
 @pytest.mark.process
 def test_every_run_of_every_mode_has_it(real_library: Path) -> None:
-    config = Config(alignment=0)
-    done = subprocess.run(
-        [sys.executable, "-c", LOOK, TINY, str(real_library)],
-        cwd=ROOT, env={**os.environ, **config.environ()}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = in_fork(f"{__name__}:print_entries", real_library, **Config(alignment=0).environ())
     assert found.keys() == {"", *MODES}
     for mode, seen in found.items():
-        assert seen, mode
         own = "1" if mode == "device-resident-async" else None
-        assert {tuple(entries or ()) for entries in seen} == {("c", own)}, mode
+        assert {tuple(entries) for entries in seen} == {("c", own)}, mode
+
+
+SHRINKS = "memory.enable_memory_arena_shrinkage"
 
 
 @pytest.mark.process
@@ -177,13 +162,10 @@ SPINNING = f"{NOT_KNOWN}; the nearest that it knows is session.intra_op.allow_sp
     [
         (SESSION, "session.intra_op_num_threads", f"{NO_ENTRY}; --intra-op-threads sets it"),
         (SESSION, "intra_op_num_threads", f"{NO_ENTRY}; --intra-op-threads sets it"),
-        (SESSION, "session.graph_optimization_level", f"{NO_ENTRY}; --opt-level sets it"),
-        (SESSION, "session.enable_cpu_mem_arena", f"{NO_ENTRY}; --no-cpu-mem-arena sets it"),
         (SESSION, "session.log_severity_level", f"{NO_ENTRY}; ortbench has no option for it"),
-        (SESSION, "session.enable_profiling", f"{NO_ENTRY}; ortbench run --measure-nodes profiles some runs"),
         (SESSION, "session.inter_op.allow_spinning",
          "does nothing: it is about threads between operators, which --execution-mode parallel alone has"),
-        (SESSION, "memory.enable_memory_arena_shrinkage", "does nothing: it is an entry of RunOptions, which --run-config sets"),
+        (SESSION, SHRINKS, "does nothing: it is an entry of RunOptions, which --run-config sets"),
         (SESSION, "ep.dynamic.workload_type",
          "does nothing: it is set on a session that is open (set_ep_dynamic_options); ortbench has no option for it"),
         (SESSION, "session.intra_op.allow_spining", SPINNING),
@@ -194,28 +176,13 @@ SPINNING = f"{NOT_KNOWN}; the nearest that it knows is session.intra_op.allow_sp
         (SESSION, "k", NOT_KNOWN),
         (RUN, "session.disable_prepacking", "does nothing: it is an entry of SessionOptions, which --session-config sets"),
         (RUN, "terminate", "does nothing: it is an attribute of RunOptions and no entry; ortbench has no option for it"),
-        (RUN, "memory.enable_arena_shrinkage",
-         f"{NOT_KNOWN}; the nearest that it knows is memory.enable_memory_arena_shrinkage"),
+        # What is documented is not judged.
+        *((SESSION, key, None) for key in ("session.intra_op.allow_spinning", "ep.context_enable", "ep.someexecutionprovider.any_key")),
+        *((RUN, key, None) for key in (SHRINKS, "qnn.htp_perf_mode")),
     ],
 )  # fmt: skip
-def test_an_entry_that_does_nothing_is_named_with_what_does_it(option: str, key: str, said: str) -> None:
-    assert sentences(option, {key: "1"}, (), "1.31.1") == [f"{option} {key} {said}"]
-
-
-@pytest.mark.parametrize(
-    ("option", "key"),
-    [
-        (SESSION, "session.intra_op.allow_spinning"),
-        (SESSION, "ep.context_enable"),
-        (SESSION, "ep.someexecutionprovider.any_key"),
-        (SESSION, "ep.cuda.use_arena"),
-        (RUN, "memory.enable_memory_arena_shrinkage"),
-        (RUN, "qnn.htp_perf_mode"),
-    ],
-)
-def test_documented_entries_are_not_judged(option: str, key: str) -> None:
-    assert undocumented_keys(option, [key]) == []
-    assert sentences(option, {key: "1"}, (), "1.31.1") == []
+def test_an_entry_that_does_nothing_is_named_with_what_does_it(option: str, key: str, said: str | None) -> None:
+    assert sentences(option, {key: "1"}, (), "1.31.1") == ([] if said is None else [f"{option} {key} {said}"])
 
 
 def test_entries_that_a_library_holds_are_not_judged() -> None:
@@ -232,29 +199,28 @@ def said(result: dict[str, object], code: str) -> list[str]:
 
 @pytest.mark.process
 def test_a_run_and_inspect_name_entries_that_do_nothing_and_no_others(tmp_path: Path) -> None:
-    entries = ["session.intra_op_num_threads=1", "session.intra_op.allow_spinning=0", "ep.some.key=1",
-               "mlas.disable_kleidiai=1"]  # fmt: skip
+    entries = (
+        "session.intra_op_num_threads=1",
+        "session.intra_op.allow_spinning=0",
+        "ep.some.key=1",
+        "mlas.disable_kleidiai=1",
+    )
     typed = [TINY, "--ep", "cpu", *(word for entry in entries for word in ("--session-config", entry))]
     found = measure(*typed, "--mode", "cpu-tensors", *ONCE, "--run-config", "hurga=1", out=tmp_path / "out")
     threads = f"--session-config session.intra_op_num_threads {NO_ENTRY}; --intra-op-threads sets it"
     assert said(found, "session-config-ignored") == [threads]
     assert [text.partition(" probably")[0] for text in said(found, "run-config-ignored")] == ["--run-config hurga"]
-    inspected = json.loads(ortbench("inspect", *typed, "--json", "-").out)
-    assert said(inspected, "session-config-ignored") == [threads]
+    assert said(json.loads(ortbench("inspect", *typed, "--json", "-").out), "session-config-ignored") == [threads]
 
 
 @pytest.mark.process
 def test_an_ep_option_that_is_taken_without_a_word_and_named_nowhere(
     software_gpu: tuple[str, ...], tmp_path: Path
 ) -> None:
-    found = measure(
-        TINY, "--ep", "webgpu", "--mode", "cpu-tensors", *ONCE, "--ep-option", "nonsense=1", "--ep-option", "validationMode=disabled",
-        out=tmp_path / "out", prefix=software_gpu,
-    )  # fmt: skip
-    assert said(found, "ep-option-ignored") == [
-        "--ep-option nonsense probably does nothing: WebGpuExecutionProvider took it without a word, and its library does "
-        "not hold that name"
-    ]
+    line = (TINY, "--ep", "webgpu", "--mode", "cpu-tensors", *ONCE, "--ep-option", "nonsense=1")
+    found = measure(*line, "--ep-option", "validationMode=disabled", out=tmp_path / "out", prefix=software_gpu)
+    why = "WebGpuExecutionProvider took it without a word, and its library does not hold that name"
+    assert said(found, "ep-option-ignored") == [f"--ep-option nonsense probably does nothing: {why}"]
 
 
 def test_names_are_found_whole_or_in_the_pieces_of_machine_code(tmp_path: Path) -> None:
@@ -268,7 +234,7 @@ def test_names_are_found_whole_or_in_the_pieces_of_machine_code(tmp_path: Path) 
 
 def opened(path: Path, body: str, library: str = "numpy") -> tuple[Any, Any, Any]:
     """A model of ONNX's text form on the CPU EP, with device-resident inputs in a library's memory."""
-    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {body}'), path)
+    saved(path, body)
     target = Target(ep="cpu", input_memory=library)
     model = session.open_model(str(path), target, providers.find(target))
     data = first_run.make_data(str(path), model, Inputs())

@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter_ns
 from typing import Any
 
 import pytest
 
 from ortbench.model.modes import READBACK, RUN, SYNCHRONIZE
-from ortbench.worker.sync import Readings, Sync, Syncs, Work, _spin, prove
+from ortbench.worker.sync import Sync, Syncs, Work, prove
 
 US, MS = 1_000, 1_000_000
 
@@ -197,28 +196,6 @@ def test_a_run_that_gives_its_core_to_the_device_and_waits_for_nothing_is_refuse
     assert Sharing(work, sync_leaves=0).prove().kind == SYNCHRONIZE
 
 
-@pytest.mark.parametrize("work", [5 * US, 100 * US])
-@pytest.mark.parametrize("late", [5 * MS, 40 * MS])
-def test_a_host_that_comes_late_to_all_it_reads_does_not_make_the_burst_short(late: int, work: int) -> None:
-    """Else a few runs would be all that a sync is tried behind, because each seems to take long."""
-
-    class Late(Simulator):
-        """Late whenever it reads behind one launch, but for the very first, and behind every other burst of them."""
-
-        bursts = read_behind = 0
-
-        def _read(self, cost: int) -> None:
-            behind = self.launches - self.read_behind
-            self.bursts += behind > 1
-            if self.read_behind and (behind == 1 or (behind > 1 and self.bursts % 2)):
-                self.now += late
-            self.read_behind = self.launches
-            super()._read(cost)
-
-    device = Late(work, launch_cost=0)
-    assert device.prove().evidence == "reading 4 bytes back, which waits for all 128 queued run(s)"
-
-
 @pytest.mark.parametrize("work", [8 * US, 10 * US, 10_500, 12 * US])
 def test_a_run_that_waits_for_nothing_is_refused_though_the_device_keeps_up_with_the_host(work: int) -> None:
     """As a software GPU does with a tiny model, and reading back takes now 14 µs, now 32."""
@@ -268,45 +245,13 @@ def test_work_that_takes_longer_some_times_than_others_is_synced_by_what_waits()
 # What was proved once, on other buffers or at another time
 
 
-def test_each_trial_of_a_burst_follows_a_launch_and_a_readback() -> None:
-    simulator = Simulator(work=5 * US)
-    trial = simulator.to_prove().make_trial(simulator.work)
-    launches, reads = simulator.launches, simulator.reads
-    trials = len(trial.read_behind_bursts(simulator.token).ends[0])
-    assert simulator.launches - launches == trials * (1 + trial.burst)
-    assert simulator.reads > reads
-
-
-def test_a_host_spins_for_as_long_as_it_is_asked_to() -> None:
-    begun = perf_counter_ns()
-    _spin(MS)
-    assert perf_counter_ns() - begun >= MS
-
-
 def waiting(kind: str, work: int) -> Simulator:
     """A device on which this sync is the cheapest one that waits."""
     return Simulator(work, run_leaves=0 if kind == RUN else None, sync_leaves=0 if kind != READBACK else None)
 
 
-@pytest.mark.parametrize("work", WORKS)
-@pytest.mark.parametrize("kind", [RUN, SYNCHRONIZE, READBACK])
-def test_a_known_sync_is_confirmed_with_a_part_of_the_runs(kind: str, work: int) -> None:
-    syncs, first, other = Syncs(), waiting(kind, work), waiting(kind, work)
-    proved, confirmed = (syncs.prove("run", it.to_prove()) for it in (first, other))
-    assert (proved.kind, confirmed.kind) == (kind, kind)
-    assert "verified before" in confirmed.evidence
-    assert other.launches <= 0.75 * first.launches
-    assert other.synced_run_ends_idle(confirmed)
-
-
 def test_a_device_that_now_and_then_keeps_up_with_the_host_leaves_work_in_most_trials() -> None:
     """In the fastest trial nothing is left, in the others most of it."""
-    idle, launched = [[20 * US] * 5], [MS] * 5
-    left = [0, 2 * MS, 2 * MS, 2 * MS, 2 * MS]
-    assert Readings(idle, [launched, [MS + it + 20 * US for it in left]]).is_usually_unfinished()
-    assert Readings(idle, [launched, [MS + it + 20 * US for it in left]]).rest_ns() <= 0
-    held_up = [2 * MS, 0, 0, 0, 2 * MS]  # a host behind a sync that waits
-    assert not Readings(idle, [launched, [MS + it + 20 * US for it in held_up]]).is_usually_unfinished()
 
     class Fitful(Simulator):
         def launch(self) -> None:
@@ -317,21 +262,23 @@ def test_a_device_that_now_and_then_keeps_up_with_the_host_leaves_work_in_most_t
 
 
 @pytest.mark.parametrize("work", [5 * US, 50 * US, MS, 30 * MS, 2_000 * MS])
-@pytest.mark.parametrize(("known", "waits"), [(RUN, SYNCHRONIZE), (RUN, READBACK), (SYNCHRONIZE, READBACK)])
-def test_a_known_sync_that_does_not_wait_here_is_refused_and_another_proved(known: str, waits: str, work: int) -> None:
-    syncs, other = Syncs(), waiting(waits, work)
-    syncs.prove("run", waiting(known, work).to_prove())
+@pytest.mark.parametrize(
+    ("known", "waits"),
+    [*((kind, kind) for kind in (RUN, SYNCHRONIZE, READBACK)), (RUN, SYNCHRONIZE), (RUN, READBACK), (SYNCHRONIZE, READBACK)],
+)  # fmt: skip
+def test_a_known_sync_is_confirmed_with_a_part_of_the_runs_or_another_proved(known: str, waits: str, work: int) -> None:
+    syncs, first, other = Syncs(), waiting(known, work), waiting(waits, work)
+    syncs.prove("run", first.to_prove())
     sync = syncs.prove("run", other.to_prove())
     assert sync.kind == waits
+    if known == waits:
+        assert "verified before" in sync.evidence
+        assert other.launches <= 0.75 * first.launches
     assert other.synced_run_ends_idle(sync)
-
-
-@pytest.mark.parametrize("work", [50 * US, MS, 30 * MS, 2_000 * MS])
-@pytest.mark.parametrize("kind", [READBACK, SYNCHRONIZE])
-def test_a_known_token_that_overtakes_the_work_here_is_refused(kind: str, work: int) -> None:
-    syncs, other = Syncs(), Simulator(work, token_leaves=None)
-    syncs.prove("run", waiting(kind, work).to_prove())
-    assert syncs.prove("run", other.to_prove()).wait == other.readback
+    if known != RUN and work > 5 * US:  # a token that overtakes the work here is no witness
+        syncs, other = Syncs(), Simulator(work, token_leaves=None)
+        syncs.prove("run", waiting(known, work).to_prove())
+        assert syncs.prove("run", other.to_prove()).wait == other.readback
 
 
 def test_two_seconds_of_work_are_proved_with_six_runs_and_confirmed_with_two() -> None:

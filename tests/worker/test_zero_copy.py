@@ -18,45 +18,22 @@ US, MS = 1_000, 1_000_000
 @pytest.mark.parametrize(
     ("extra", "copies", "noise", "proved"),
     [
-        (0.0, 1000.0, 0.0, True),
         (249.9, 1000.0, 0.0, True),
         (250.0, 1000.0, 0.0, False),  # a quarter of what the copies would take
-        (1000.0, 1000.0, 0.0, False),
         (-5000.0, 1000.0, 0.0, True),  # faster than device-resident is no reason for doubt
-        (0.0, 1000.0, 500.0, True),
-        (0.0, 1000.0, 500.1, False),  # a copy of 1000 must stand out twice from the noise
         (249.9, 1000.0, 500.0, True),
+        (0.0, 1000.0, 500.1, False),  # a copy of 1000 must stand out twice from the noise
         (-5000.0, 1000.0, 501.0, False),
         (0.0, 0.0, 0.0, False),  # copies that take no time prove nothing
-        (0.0, 0.0, 10.0, False),
     ],
 )
 def test_thresholds(extra: float, copies: float, noise: float, proved: bool) -> None:
     assert judge_difference(extra, copies, noise).verified is proved
 
 
-@pytest.mark.parametrize(
-    ("extra", "copies", "proved", "doubt", "took", "would"),
-    [
-        (-1_234.0, 150_000.0, True, ";", "1.23 µs less", "150 µs"),
-        (140_000.0, 150_000.0, False, ", but", "140 µs longer", "150 µs"),
-        (100.0, 3_000.0, False, ", but a copy would not show in noise of 2.00 µs;", "100 ns longer", "3.00 µs"),
-    ],
-)
-def test_what_is_said_of_a_proof(extra: float, copies: float, proved: bool, doubt: str, took: str, would: str) -> None:
-    assert judge_difference(extra, copies, 2_000.0) == ZeroCopy(
-        proved,
-        f"the outputs are at the bound addresses{doubt} in a short check before the measurement an inference took {took} than with "
-        f"device-resident; copies in and out would take {would}",
-    )
-
-
 def test_a_copy_is_named_before_the_noise_where_it_stands_out_of_it() -> None:
     assert "noise" not in judge_difference(9_000.0, 3_000.0, 9_000.0).evidence
     assert "noise" in judge_difference(8_999.0, 3_000.0, 9_000.0).evidence
-
-
-# Scripted modes
 
 
 class Clock:
@@ -113,16 +90,10 @@ def prove(shared: tuple[int, ...], resident: tuple[int, ...] = (100 * US,), unit
     return prove_zero_copy(ScriptedShared(clock.taking(*shared)), theirs, False, clock)
 
 
-@pytest.mark.parametrize(
-    ("run", "proved", "extra"),
-    [(100 * US, True, "0 ns less"), (150 * US, False, "50.0 µs longer"), (112_400, True, ""), (112_500, False, "")],
-)
-def test_runs_as_fast_as_device_resident_prove_it_to_a_quarter_of_the_copies(
-    run: int, proved: bool, extra: str
-) -> None:
+@pytest.mark.parametrize(("run", "proved"), [(100 * US, True), (150 * US, False), (112_400, True), (112_500, False)])
+def test_runs_as_fast_as_device_resident_prove_it_to_a_quarter_of_the_copies(run: int, proved: bool) -> None:
     found = prove((run,))
     assert (found.verified, found.addresses) == (proved, True)
-    assert f" took {extra}" in found.evidence
     assert found.evidence.endswith("copies in and out would take 50.0 µs")
 
 
@@ -157,17 +128,12 @@ def test_noise_that_outlasts_the_patience_hides_all_copies() -> None:
     assert (found.verified, "would not show in noise of 50.0 ms" in found.evidence) == (False, True)
 
 
-def test_other_addresses_are_no_zero_copy() -> None:
+@pytest.mark.parametrize("has_resident", [True, False])
+def test_other_addresses_are_no_zero_copy(has_resident: bool) -> None:
     clock = Clock()
-    shared = ScriptedShared(clock.taking(1), same=False)
+    resident = ScriptedResident(clock.taking(1), clock.taking(1), clock.taking(1)) if has_resident else None
     wanted = ZeroCopy(False, "the outputs are not at the addresses that were bound", addresses=False)
-    resident = ScriptedResident(clock.taking(1), clock.taking(1), clock.taking(1))
-    assert prove_zero_copy(shared, resident, False, clock) == wanted
-    assert prove_zero_copy(shared, resident, True, clock) == wanted
-    assert prove_zero_copy(shared, None, False, clock) == wanted
-
-
-# Where there is no other memory to compare with
+    assert prove_zero_copy(ScriptedShared(clock.taking(1), same=False), resident, True, clock) == wanted
 
 
 @pytest.mark.parametrize(
@@ -178,24 +144,11 @@ def test_other_addresses_are_no_zero_copy() -> None:
         (150, 100, 300, False),  # it could hold the upload
         (150, 200, 300, True),
         (150, 10, 300, True),  # an upload that is next to nothing does not matter
-        (150, 100, 100, False),
         (0, 0, 0, False),
     ],
 )
 def test_a_run_that_is_shorter_than_a_copy_has_none(run: int, h2d: int, d2h: int, proved: bool) -> None:
     assert judge_run_time(run, h2d, d2h, "used").verified is proved
-
-
-def test_what_is_said_of_a_run_without_room_for_copies() -> None:
-    check = "in a short check before the measurement an inference took"
-    assert judge_run_time(1_250_000, 1_700_000, 1_690_000, "used") == ZeroCopy(
-        True, f"used; {check} 1.25 ms, copying in 1.70 ms, copying out 1.69 ms"
-    )
-    assert judge_run_time(9_000, 500, 500, "used") == ZeroCopy(
-        False,
-        f"used, but a copy inside the EP cannot be excluded; {check} 9.00 µs, copying in 500 ns, copying out 500 ns, and "
-        "there is no other memory to compare it with",
-    )
 
 
 def test_the_least_of_each_time_counts() -> None:
