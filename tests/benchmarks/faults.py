@@ -17,8 +17,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests import forks, refdevice, virtual
 from tests.benchmarks import faulty
@@ -60,8 +60,7 @@ _SEEN = struct.Struct(f"{len(KINDS)}qq{_PIDS}q{_TEXT}s")
 _HANGS_S = 60.0
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """The n-th call of a kind fails in a process; none where `nth` is 0."""
 
     command: str
@@ -74,17 +73,16 @@ class Fault:
         return f"{self.command}-{self.process}-{self.kind} {self.nth} {errno.errorcode.get(self.number, '')}"
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a command did."""
+class Outcome(NamedTuple):
+    """What a command did: by process how many calls of each kind, the call that failed, if it came to it, and what is wrong."""
 
     code: int
     out: str
     err: str
     files: frozenset[str]
-    calls: dict[str, list[int]]  # by process, of each kind
-    failed: str  # the call, if it came to it
-    problems: tuple[str, ...]
+    calls: dict[str, list[int]]
+    failed: str
+    problems: list[str]
 
 
 class Bench:
@@ -93,15 +91,14 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._server: forks.Server | None = None
-        clock = virtual.build(folder / "built")
-        device = refdevice.build(folder / "built", clock=clock)
-        preloaded = compile_library("the faults", [Path(__file__).with_suffix(".c")], folder / "built")
-        self._clock, self._device, self._preloaded = clock, device, preloaded
+        self._clock = virtual.build(folder / "built")
+        self._device = refdevice.build(folder / "built", clock=self._clock)
+        self._preloaded = compile_library("the faults", [Path(__file__).with_suffix(".c")], folder / "built")
         self._given = folder / "given"
         self._given.mkdir()
         for name in ("tiny", "same"):
             shutil.copy(ROOT / "models" / "tiny.onnx", self._given / f"{name}.onnx")
-        (self._given / "suite.toml").write_text(SUITE.replace("DEVICE", str(device)))
+        (self._given / "suite.toml").write_text(SUITE.replace("DEVICE", str(self._device)))
         self._number = 0
         self._whole: dict[str, Outcome] = {}
         self._run(Fault("run"), keep=self._given / "base")
@@ -130,7 +127,7 @@ class Bench:
     def tried(self, fault: Fault) -> Outcome:
         """What the command does with a fault; its `problems` are empty where all is as it must be."""
         whole, found = self.whole(fault.command), self._run(fault)
-        problems = list(found.problems)
+        problems = [*found.problems]
         said = sum((_lines(found.err) - _lines(whole.err)).values())
         lost = whole.files - found.files
         if found.code not in {whole.code, 1, 2}:
@@ -143,7 +140,7 @@ class Bench:
             problems.append(f"{said} lines more on stderr")
         if said < 1 and (found.code != whole.code or lost):
             problems.append(f"nothing said of exit code {found.code}, lost {sorted(lost)}")
-        return Outcome(**{**vars(found), "problems": tuple(problems)})
+        return found._replace(problems=problems)
 
     def _run(self, fault: Fault, keep: Path | None = None) -> Outcome:
         self._number += 1
@@ -155,12 +152,8 @@ class Bench:
         for path in seen.values():
             path.write_bytes(bytes(_SEEN.size))
         clock = virtual.Clock(top / "clock")
-        spec = {
-            "folder": str(place),
-            **vars(fault),
-            "kind": [*KINDS].index(fault.kind),
-            "files": {name: str(path) for name, path in seen.items()},
-        }
+        files_seen = {name: str(path) for name, path in seen.items()}
+        spec = {"folder": str(place), **fault._asdict(), "kind": [*KINDS].index(fault.kind), "files": files_seen}
         environment = {
             "PATH": os.environ["PATH"], "HOME": str(place), "TMPDIR": str(place / "tmp"), virtual.VARIABLE: str(clock.path),
             "ORTBENCH_TESTS_NOISE": "{}", faulty.SPEC: json.dumps(spec),
@@ -168,7 +161,7 @@ class Bench:
         }  # fmt: skip
         before = {path.name for path in place.iterdir()}
         words = [word.replace("DEVICE", str(self._device)) for word in COMMANDS[fault.command].split()]
-        problems = []
+        problems: list[str] = []
         try:
             code, out, err = self._forked().run(words, place, environment, _HANGS_S)
         except TimeoutError:
@@ -189,13 +182,11 @@ class Bench:
         names = frozenset(re.sub(r"-\d{8}-\d{6}", "", str(path.relative_to(place))) for path in files)
         failed = b"".join(it[-1].split(b"\0")[0] for it in numbers.values()).decode(errors="replace")
         calls = {name: [*it[:kinds]] for name, it in numbers.items()}
-        if (place / "tmp").is_dir() and (
-            left := [path.name for path in (place / "tmp").iterdir() if str(path) not in failed]
-        ):
+        if left := [path.name for path in (place / "tmp").glob("*") if str(path) not in failed]:
             problems.append(f"left in the temporary folder: {left}")
         shutil.rmtree(top, ignore_errors=True)
         err_text = ran.err.replace(str(place), "…")
-        return Outcome(ran.code, ran.out, err_text, names, calls, failed.replace(str(place), "…"), tuple(problems))
+        return Outcome(ran.code, ran.out, err_text, names, calls, failed.replace(str(place), "…"), problems)
 
     def _forked(self) -> forks.Server:
         if self._server is None:

@@ -11,8 +11,9 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.synchronize import Event
-from types import TracebackType
 
 BURST_S = (0.3, 3.0)  # how long a burst lasts, and how long the pause after it, both uniformly distributed
 
@@ -24,44 +25,31 @@ def _burn(on: Event, parent: int) -> None:
                 pass
 
 
-class Load:
-    """Bursts of 0.3 to 3 s with pauses of 0.3 to 3 s, one busy process a core, while the block runs.
+@contextmanager
+def load(seed: int = 0) -> Iterator[None]:
+    """Bursts of 0.3 to 3 s with pauses of 0.3 to 3 s, one busy process a core, while the block runs."""
+    context = multiprocessing.get_context("spawn")
+    lengths, on, over = random.Random(seed), context.Event(), threading.Event()
 
-    Args:
-        seed: of the lengths.
-    """
+    def alternate() -> None:
+        while not over.wait(lengths.uniform(*BURST_S)):
+            (on.clear if on.is_set() else on.set)()
 
-    def __init__(self, seed: int = 0) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._random = random.Random(seed)
-        self._on = context.Event()
-        self._over = threading.Event()
-        self._burners = [
-            context.Process(target=_burn, args=(self._on, os.getpid()), daemon=True) for _ in range(os.cpu_count() or 1)
-        ]
-        self._switch = threading.Thread(target=self._alternate, daemon=True)
-
-    def _alternate(self) -> None:
-        while not self._over.wait(self._random.uniform(*BURST_S)):
-            if self._on.is_set():
-                self._on.clear()
-            else:
-                self._on.set()
-
-    def __enter__(self) -> Load:
-        for burner in self._burners:
-            burner.start()
-        self._switch.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._over.set()
-        self._switch.join()
-        for burner in self._burners:
+    burners = [context.Process(target=_burn, args=(on, os.getpid()), daemon=True) for _ in range(os.cpu_count() or 1)]
+    switch = threading.Thread(target=alternate, daemon=True)
+    for burner in burners:
+        burner.start()
+    switch.start()
+    try:
+        yield
+    finally:
+        over.set()
+        switch.join()
+        for burner in burners:
             burner.terminate()
             burner.join()
 
 
 if __name__ == "__main__":
-    with Load():
+    with load():
         time.sleep(float(sys.argv[1]))

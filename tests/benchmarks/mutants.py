@@ -36,10 +36,7 @@ GROUPS = {
     "timing and proofs": (40, ["worker/timing.py", "worker/sync.py", "worker/proofs.py"]),
     "worker": (25, ["worker/*.py"]),
     "measure": (30, ["measure/*.py"]),
-    "comparison": (
-        40,
-        ["analysis/comparison.py", "analysis/comparable.py", "analysis/series.py", "analysis/intervals.py"],
-    ),
+    "comparison": (40, [f"analysis/{it}.py" for it in ("comparison", "comparable", "series", "intervals")]),
     "facts": (40, ["facts/*.py", "features/*/facts.py"]),
 }
 KINDS = ("operator", "constant", "condition", "statement")
@@ -251,12 +248,9 @@ def main() -> None:
     parser.add_argument("--python", required=True)
     parser.add_argument("--like", type=Path)
     for name, usual, said in (
-        ("seed", 1, "of the draw"),
-        ("pure", 60, "tests without processes, before those with; the rest of them comes last"),
-        ("process", 25, "tests with processes"),
-        ("test-s", 60, "limit of a test"),
-        ("limit-s", 150, "limit of a mutant"),
-    ):
+        ("seed", 1, "of the draw"), ("pure", 60, "tests without processes, before those with; the rest of them comes last"),
+        ("process", 25, "tests with processes"), ("test-s", 60, "limit of a test"), ("limit-s", 150, "limit of a mutant"),
+    ):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=usual, help=said)
     chosen = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):

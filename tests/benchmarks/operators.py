@@ -52,9 +52,8 @@ def write(case: Any, folder: Path) -> None:
     """Write a case as ONNX's data folders have it."""
     folder.mkdir()
     (folder / "model.onnx").write_bytes(case.model.SerializeToString())
-    for kind, values, infos in zip(
-        ("input", "output"), case.data_sets[0], (case.model.graph.input, case.model.graph.output), strict=True
-    ):
+    graph, arrays = case.model.graph, case.data_sets[0]
+    for kind, values, infos in (("input", arrays[0], graph.input), ("output", arrays[1], graph.output)):
         for number, (value, info) in enumerate(zip(values, infos, strict=True)):
             is_tensor = isinstance(value, onnx.TensorProto)
             made = value if is_tensor else _WRITERS[info.type.WhichOneof("value")](value, info.name)

@@ -83,20 +83,13 @@ _WHEN = [
     (re.compile(r'("at_ns": )10\d{11}'), r'\1"READ"'),
     # Results of one second share the line that tells when; those of two have a line each.
     (re.compile(r"; TIME(?=\n)|\n[^\n]+  TIME(?=\n)"), ""),
-    (
-        re.compile(r'("cat":"(?:node|profile)".*?"ts":)[\d.]+(,"dur":)[\d.]+'),
-        r'\1"AT"\2"LASTED"',
-    ),  # of ONNX Runtime's profile
+    # Of ONNX Runtime's profile.
+    (re.compile(r'("cat":"(?:node|profile)".*?"ts":)[\d.]+(,"dur":)[\d.]+'), r'\1"AT"\2"LASTED"'),
 ]
 
 
 def normalised(text: str, places: Sequence[str] = ()) -> str:
-    """A text without what tells when and where it was.
-
-    Args:
-        text: an output, or a file's text.
-        places: paths that are an environment's own.
-    """
+    """A text without what tells when and where it was, and without paths that are an environment's own."""
     for place in places:
         text = text.replace(place, "INSTALL")
     for pattern, instead in _WHEN:
@@ -118,12 +111,7 @@ def difference(before: Seen, after: Seen) -> list[str]:
 
 
 class Install:
-    """An environment with ortbench in it.
-
-    Args:
-        python: its interpreter.
-        clock, device: libraries of `tests.virtual.build` and `tests.refdevice.build`.
-    """
+    """An environment with ortbench in it, by its interpreter, and the libraries of `tests.virtual.build` and `tests.refdevice.build`."""
 
     def __init__(self, python: Path, clock: Path, device: Path) -> None:
         self._python, self._device = python.absolute(), str(_linked(device))
@@ -175,12 +163,8 @@ def _linked(device: Path) -> Path:
 
 def _matched(words: Sequence[str], folder: Path) -> Iterator[str]:
     for word in words:
-        found = (
-            sorted(str(path.relative_to(folder)) for path in folder.glob(word))
-            if "*" in word and "=" not in word
-            else []
-        )
-        yield from found or [word]
+        paths = folder.glob(word) if "*" in word and "=" not in word else ()
+        yield from sorted(str(path.relative_to(folder)) for path in paths) or [word]
 
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:

@@ -54,25 +54,12 @@ def main() -> None:
     parser.add_argument("--dim", action="append", default=[])
     parser.add_argument("--part", default="1/1")
     asked = parser.parse_args()
-    dims = dict(it.split("=") for it in asked.dim)
-    given: dict[str, Any] = {
-        "ep": "cpu",
-        "rate": (asked.rate,),
-        "duration": asked.duration,
-        "dim": {k: int(v) for k, v in dims.items()},
-    }
+    sizes = {name: int(size) for name, size in (it.split("=") for it in asked.dim)}
+    given: dict[str, Any] = {"ep": "cpu", "rate": (asked.rate,), "duration": asked.duration, "dim": sizes}
     space = space_of(given, available_cores(), ask_once(60, None, "known_entries", entries=[*NEWER_ENTRIES]))
     search = Search(space.names, space.is_idle, space.joined_settings, INTERACTING, space.has_room, is_loaded=True)
-    line = [
-        asked.model,
-        "--ep",
-        "cpu",
-        "--rate",
-        asked.rate,
-        "--duration",
-        asked.duration,
-        *(f"--dim={it}" for it in asked.dim),
-    ]
+    amount = ("--rate", asked.rate, "--duration", asked.duration)
+    line = [asked.model, "--ep", "cpu", *amount, *(f"--dim={it}" for it in asked.dim)]
     asked.folder.mkdir(parents=True, exist_ok=True)
     file = asked.folder / "measured.json"
     done: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
@@ -88,20 +75,13 @@ def main() -> None:
             continue
         out = asked.folder / "load.json"
         flags = {**space.options(of), "session-config": space.options(of).get("session-config", {})}
-        own = [
-            word
-            for key in ("intra-op-threads", "workers", "sessions")
-            if key in flags
-            for word in words_of(key, flags[key])
-        ]
+        keys = [key for key in ("intra-op-threads", "workers", "sessions") if key in flags]
+        own = [word for key in keys for word in words_of(key, flags[key])]
         own += [f"--session-config={key}={value}" for key, value in flags["session-config"].items()]
         seconds = run("load", *line, *own, "--json", out, "--out", asked.folder / "loads")
         (case,) = (it for it in json.loads(out.read_text())["cases"] if it["point"])
-        done[name] = {
-            "s": seconds,
-            "p99": case["metrics"]["latency"]["p99"],
-            "cpu": case["metrics"]["cpu_time"]["mean"],
-        }
+        found = case["metrics"]
+        done[name] = {"s": seconds, "p99": found["latency"]["p99"], "cpu": found["cpu_time"]["mean"]}
         file.write_text(json.dumps(done))
     if not all(name_of(it) in done for it in every):
         print(f"{sum(name_of(it) in done for it in every)} of {len(every)} measured")
