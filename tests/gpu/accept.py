@@ -22,22 +22,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests import installed  # before anything of ortbench is
 
 # isort: split
-from ortbench.core.units import duration
 from ortbench.measure.environment import cpu_model, git_commit
 from ortbench.measure.gpus import nvidia_gpus
-from ortbench.model.modes import CPU, LATENCY
 from tests.gpu import checks, subjects
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
-from tests.gpu.steps import BATCHED, COPY, FULL, IMAGE, QUICK, TRANSFORMER, Left, Show, Step, Steps, planned_s
+from tests.gpu.steps import FULL, QUICK, Show, Step, Steps, planned_s
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = (
@@ -47,20 +44,14 @@ PACKAGES = (
 _TO_SAVE_S = 20.0  # for a command that is interrupted to save what it has
 _TOO_LATE_S = 5.0  # with less left no step is begun
 # Where nsys lies that is not on the PATH: Nsight Systems, or its part in Nsight Compute; installed, or in the pack.
-_TOOLS = (
-    "nsight-systems*/target-linux-x64",
-    "nsight-systems/*/target-linux-x64",
-    "nsight-compute/*/host/target-linux-x64",
-)
+_TOOLS = ("nsight-systems*", "nsight-systems/*", "nsight-compute/*/host")
 _FOR_A_GUI = ("*.nsys-rep", "*.sqlite")  # large, and what is in them is in the other files too
 
 
-@dataclass
-class Ran:
+class Ran(NamedTuple):
     """A step's command, and what came of it: `code` is None where it did not end by itself, and `said` says why."""
 
     step: Step
-    command: str
     code: int | None
     seconds: float
     said: str
@@ -73,15 +64,11 @@ class Acceptance:
         self.title, self.out, self.steps = title, out, steps
         self.begun = time.monotonic()
         self.available_s = minutes * 60 - _TO_SAVE_S
+        self.ends = self.begun + self.available_s
         self.ran: list[Ran] = []
         self.checks: list[Check] = []
         self.results: dict[str, Any] = {}
         self.gpus = nvidia_gpus()
-
-    @property
-    def left_s(self) -> float:
-        """For the next step."""
-        return self.begun + self.available_s - time.monotonic()
 
     def run(self, quick: bool) -> None:
         """All steps, in their order; the summary is written anew after each."""
@@ -93,17 +80,13 @@ class Acceptance:
                 subjects.write(Path(models), quick, decoder=any(step.generates for step in self.steps))
                 for step in self.steps:
                     self._attempt(step)
-                    if self._is_lost():
+                    names, now = ([gpu.get("name") for gpu in gpus] for gpus in (self.gpus, nvidia_gpus()))
+                    if names != now:  # what comes behind would say nothing, and cost its time
                         lost = f"NVML no longer shows the GPU of before; nothing follows {step.name}"
                         self._add(Check("the run", FAIL, lost))
                         break
             finally:
                 link.unlink()
-
-    def _is_lost(self) -> bool:
-        """Whether a GPU that was there is gone: what came behind would say nothing, and cost its time."""
-        names, now = ([gpu.get("name") for gpu in gpus] for gpus in (self.gpus, nvidia_gpus()))
-        return names != now
 
     def _attempt(self, step: Step) -> None:
         """What goes wrong in a step is a check that failed; the next one goes on."""
@@ -129,7 +112,7 @@ class Acceptance:
         programs = [f"{name} on the PATH" for name in step.programs if shutil.which(name, path=path) is None]
         if modules or programs:
             return f"not installed: {', '.join(modules + programs)}"
-        return "no time was left" if self.left_s < _TOO_LATE_S else None
+        return "no time was left" if self.ends - time.monotonic() < _TOO_LATE_S else None
 
     def _checked(self, step: Step) -> list[Check]:
         """Run a step, and check what it left."""
@@ -140,19 +123,16 @@ class Acceptance:
         if data is None:
             return [checks.without_result(step.title, ran.code, ran.said, step.refusals)]
         self.results[step.name] = data
-        left = Left(step.title, data, any(folder.glob("*.qdstrm")))
-        shown = [_shown(show, left) for show in step.shows]
-        if ran.code not in (*step.codes, None) and all(check.verdict == PASS for check in shown):
+        shown = [_shown(name, show, data) for name, show in step.shows.items()]
+        if ran.code not in (0, None) and all(check.verdict == PASS for check in shown):
             shown.append(Check(f"{step.title}: exit code", FAIL, ran.said))
         return shown
 
-    # Commands
-
     def _run(self, step: Step) -> Ran:
         """Run a step's command in the folder of the run, so that its paths are short and none of this machine's."""
-        words, limit = _typed(step), min(step.limit_s, self.left_s)
-        print(f"\n== {step.name}: {words}", flush=True)
         begun = time.monotonic()
+        limit = min(step.limit_s, self.ends - begun)
+        print(f"\n== {step.name}: {_typed(step)}", flush=True)
         ended, said = self._wait([sys.executable, "-m", *step.line], limit)
         last = said.splitlines()[-1].removeprefix("ortbench: ") if said else ""
         if ended is None:
@@ -160,7 +140,7 @@ class Acceptance:
         elif ended != 0 and not last:
             last = f"it ended with exit code {ended}"
         print(said, file=sys.stderr, flush=True)
-        ran = Ran(step, words, ended, time.monotonic() - begun, last)
+        ran = Ran(step, ended, time.monotonic() - begun, last)
         self.ran.append(ran)
         return ran
 
@@ -185,25 +165,20 @@ class Acceptance:
             errors.seek(0)
             return code, errors.read().decode(errors="replace").strip()
 
-    # The summary
-
     def write_summary(self) -> None:
         """What was found so far, on one page."""
         (self.out / "summary.md").write_text("\n".join([self.findings(), *self._step_table()]))
 
     def findings(self) -> str:
         """The page without the commands."""
-        return "\n".join([*self._heading(), *self._figures(), *self._check_table()])
+        return "\n".join([*self._heading(), *self._check_table()])
 
     def _heading(self) -> list[str]:
         versions = ", ".join(f"{name} {version}" for name in PACKAGES if (version := _version(name)))
         measured = [result["environment"] for result in self.results.values() if "environment" in result]
         runtime = f"ONNX Runtime {measured[0]['onnxruntime']}; " if measured else ""
-        cards = [
-            f"{gpu['name']}, driver {gpu['driver']}, {gpu['memory_bytes'] / 2**30:.0f} GiB"
-            for gpu in self.gpus
-            if "name" in gpu
-        ]
+        named = (it for it in self.gpus if "name" in it)
+        cards = [f"{it['name']}, driver {it['driver']}, {it['memory_bytes'] / 2**30:.0f} GiB" for it in named]
         count = {verdict: sum(check.verdict == verdict for check in self.checks) for verdict in (PASS, FAIL, NOT_RUN)}
         return [
             f"# {self.title}: {count[PASS]} passed, {count[FAIL]} failed, {count[NOT_RUN]} not run",
@@ -217,23 +192,6 @@ class Acceptance:
             "",
         ]
 
-    def _figures(self) -> list[str]:
-        """The median of each mode and model, by batch where there are several, and how many times as fast as `cpu-tensors` it is."""
-        columns: dict[str, dict[str, Any]] = {}
-        for name in (COPY, IMAGE, TRANSFORMER, BATCHED, f"{BATCHED}-graph"):
-            for case in self.results.get(name, {"cases": []})["cases"]:
-                batch, graph = case["point"].get("batch"), ", CUDA graph" if name.endswith("-graph") else ""
-                column = name.removesuffix("-graph") + (f", batch {batch}" if batch else "")
-                columns.setdefault(column, {})[f"{case['mode']}{graph}"] = case
-        modes = dict.fromkeys(mode for cases in columns.values() for mode in cases)
-        rows = [
-            f"| {mode} | {' | '.join(_figure(cases.get(mode), cases.get(CPU)) for cases in columns.values())} |"
-            for mode in modes
-        ]
-        if not rows:
-            return []
-        return [f"| median latency, and speedup | {' | '.join(columns)} |", f"|---{'|---' * len(columns)}|", *rows, ""]
-
     def _check_table(self) -> list[str]:
         rows = [f"| {check.verdict} | {_cell(check.name)} | {_cell(check.figures)} |" for check in self.checks]
         return ["| | check | figures and limit, or why it was not run |", "|---|---|---|", *rows, ""]
@@ -241,7 +199,7 @@ class Acceptance:
     def _step_table(self) -> list[str]:
         rows = [
             f"| {ran.step.name} | {'stopped' if ran.code is None else ran.code} | {ran.seconds:.1f} s | "
-            f"{ran.step.planned_s:.0f} s | `{_cell(ran.command)}` |"
+            f"{ran.step.planned_s:.0f} s | `{_cell(_typed(ran.step))}` |"
             for ran in self.ran
         ]
         return ["| step | exit code | time | planned | command |", "|---|---|---|---|---|", *rows, ""]
@@ -252,12 +210,12 @@ def _typed(step: Step) -> str:
     return " ".join(["python", "-m", *step.line])
 
 
-def _shown(show: Show, left: Left) -> Check:
+def _shown(name: str, show: Show, data: Any) -> Check:
     """A check; one that goes wrong itself has failed and costs no other."""
     try:
-        return show(left)
+        return show(name, data)
     except Exception as error:
-        return Check(f"{left.title}: the script itself", FAIL, f"{type(error).__name__}: {error}")
+        return Check(f"{name}: the script itself", FAIL, f"{type(error).__name__}: {error}")
 
 
 def _collect(folder: Path, step: Step) -> Any:
@@ -269,22 +227,19 @@ def _collect(folder: Path, step: Step) -> Any:
     for pattern in _FOR_A_GUI:
         for path in folder.glob(pattern):
             path.unlink()
-    for path in folder.glob("*.json"):
-        path.write_text(_without_places(path.read_text()))
+    for path in folder.glob("*.json"):  # without the folders in which this machine keeps its packages
+        text = path.read_text()
+        for place in filter(None, sys.path):
+            text = text.replace(f"{place}{os.sep}", "")
+        path.write_text(text)
     main = folder / step.leaves
     try:
-        data = json.loads(main.read_text()) if main.is_file() else None
-        return data if data is None or data.get("cases") != [] else None
+        data = json.loads(main.read_text()) if main.is_file() else {}
+        streamed = {"streamed": True} if any(folder.glob("*.qdstrm")) else {}
+        return {**data, **streamed} if data and data.get("cases") != [] else None
     finally:
         with contextlib.suppress(OSError):
             folder.rmdir()  # if it is empty
-
-
-def _without_places(text: str) -> str:
-    """Text without the folders in which this machine keeps its packages."""
-    for place in filter(None, sys.path):
-        text = text.replace(f"{place}{os.sep}", "")
-    return text
 
 
 def _environment() -> dict[str, str]:
@@ -293,7 +248,7 @@ def _environment() -> dict[str, str]:
         folder
         for pattern in _TOOLS
         for root in ("/opt/nvidia", *sys.path)
-        for folder in Path(root or ".").glob(pattern)
+        for folder in Path(root or ".").glob(f"{pattern}/target-linux-x64")
     )
     found = os.pathsep.join([os.environ["PATH"], *(str(folder) for folder in tools)])
     return {**os.environ, "PATH": found, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
@@ -301,15 +256,6 @@ def _environment() -> dict[str, str]:
 
 def _budget(steps: Sequence[Step], available_s: float) -> str:
     return f"{len(steps)} steps, planned to take {planned_s(steps):.0f} s of {max(available_s, 0):.0f} s at most"
-
-
-def _figure(case: Any, cpu: Any) -> str:
-    found = None if case is None else checks.median(case, LATENCY)
-    if found is None or case["status"] != "ok":
-        return "–" if case is None else case["status"]
-    before = None if cpu is None else checks.median(cpu, LATENCY)
-    ratio = case["speedup"]["value"] if case["speedup"] else before and before / max(found, 1)
-    return f"{duration(found)}{f', {ratio:.2f}×' if ratio else ''}"
 
 
 def _cell(text: str) -> str:

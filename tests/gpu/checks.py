@@ -131,22 +131,16 @@ def external(name: str, result: Result) -> Check:
 
 def loop(name: str, result: Result) -> Check:
     """Every output of every step is right, and no mode that keeps the state on the device copies any of it."""
-    copied = {
-        case["mode"]: (case["step_bytes"]["state_h2d"], case["step_bytes"]["state_d2h"])
-        for case in result["cases"]
-        if case["status"] == "ok" and case["mode"] in (RESIDENT, SHARED.name)
-    }
+    stays = (it for it in result["cases"] if it["status"] == "ok" and it["mode"] in (RESIDENT, SHARED.name))
+    copied = {it["mode"]: (it["step_bytes"]["state_h2d"], it["step_bytes"]["state_d2h"]) for it in stays}
     wrong = [
-        f"{mode}: a step copies {there} and {back} bytes of the state"
-        for mode, (there, back) in copied.items()
-        if there or back
+        f"{mode}: a step copies {both} bytes of the state there and back" for mode, both in copied.items() if any(both)
     ]
-    return Check(name, FAIL, "; ".join(wrong)) if wrong else outputs(name, result)  # fmt: skip
+    return Check(name, FAIL, "; ".join(wrong)) if wrong else outputs(name, result)
 
 
-def gpu_state(result: Result) -> Check:
+def gpu_state(name: str, result: Result) -> Check:
     """NVML's readings before, during and after are in the result."""
-    name = "NVML before, during and after: clocks, temperature, power, throttle reasons"
     if not any("name" in gpu for gpu in result["environment"]["gpus"]):
         return Check(name, NOT_RUN, "NVML shows no NVIDIA GPU")
     readings = result["environment"].get("gpu_readings", [])
@@ -157,17 +151,16 @@ def gpu_state(result: Result) -> Check:
         "power_w": "W",
         "reasons": "reasons",
     }
-    missing = [key for key in units if not any(key in reading for reading in readings)]
+    values = {unit: [it[key] for it in readings if key in it] for key, unit in units.items()}
+    missing = [unit for unit, found in values.items() if not found]
     if len(readings) < 2 or missing:
         return Check(name, FAIL, f"{len(readings)} readings, without {', '.join(missing) or 'one after'}")
-    values = {unit: [reading[key] for reading in readings if key in reading] for key, unit in units.items()}
     spans = [f"{min(found):.0f} to {max(found):.0f} {unit}" for unit, found in values.items()]
     return Check(name, PASS, f"{len(readings)} readings over {readings[-1]['at_s']:.0f} s: {', '.join(spans)}")
 
 
-def zero_copy(result: Result) -> Check:
+def zero_copy(name: str, result: Result) -> Check:
     """`host-accessible` is proved to be zero-copy, or says why it is not."""
-    name = "host-accessible: zero-copy proved, or the reason"
     case = _case(result, HOST_ACCESSIBLE)
     found = None if case is None else case["checks"].get("zero_copy")
     if case is None or found is None:
@@ -176,13 +169,12 @@ def zero_copy(result: Result) -> Check:
     return Check(name, PASS if how else FAIL, f"{word}: {how or 'no reason is given'}")
 
 
-def cupti_phases(result: Result, mode: str) -> Check:
+def cupti_phases(name: str, result: Result, mode: str) -> Check:
     """The h2d and d2h of a mode against CUPTI's copies in its runs, in time and bytes.
 
     CUPTI has what the card's copy engine does. From and to pinned memory that is all of a copy but its launch and its
     fence. Ordinary memory the driver moves through buffers of its own, with the processor: there it is a part of a copy.
     """
-    name = f"CUPTI's copies against h2d and d2h of {mode}"
     case = _case(result, mode)
     if not case or not case.get("recorded"):
         return Check(name, NOT_RUN, _why_not_recorded(result, mode))
@@ -208,11 +200,8 @@ def kernels(name: str, result: Result) -> Check:
     case, rows = _case(result, CPU), (result.get("nodes") or {}).get("kernels")
     if not case or not case.get("recorded") or not rows:
         return Check(name, NOT_RUN, _why_not_recorded(result, CPU))
-    lost, ours, theirs = (
-        sum(it["share"] for it in rows if it["name"] is None),
-        sum(it["ns"] for it in rows),
-        value(case, "gpu_kernels"),
-    )
+    lost, ours = sum(it["share"] for it in rows if it["name"] is None), sum(it["ns"] for it in rows)
+    theirs = value(case, "gpu_kernels")
     within = lost <= OF_NO_NODE and abs(ours - theirs) <= theirs * KERNELS_APART
     figures = (
         f"{len(rows)} rows, {lost:.1%} of the time of no node (limit {OF_NO_NODE:.0%}); {duration(ours)} in profiled runs, "
@@ -221,10 +210,9 @@ def kernels(name: str, result: Result) -> Check:
     return Check(name, PASS if within else FAIL, figures)
 
 
-def derived_copies(result: Result) -> Check:
+def derived_copies(name: str, result: Result) -> Check:
     """`cpu-tensors` less `device-resident` agrees with copies of ordinary memory as `device-tensors` times them, and is no less than what
     CUPTI saw inside the runs of `cpu-tensors`: its records lack what the driver does on the host for such a copy."""
-    name = "cpu-tensors less device-resident agrees with copies in device-tensors, and CUPTI's are no longer"
     case, device = _case(result, CPU), _case(result, DEVICE)
     ours = None if case is None else value(case, COPY_TIME)
     parts = [median(device, phase) for phase in ("h2d", "d2h")] if device else [None]
@@ -247,16 +235,6 @@ def fence(name: str, found: Mapping[str, Any]) -> Check:
     return Check(name, PASS if abs(found["ratio"] - 1) <= FENCE_APART else FAIL, figures)
 
 
-def bandwidth(name: str, result: Result) -> Check:
-    """Every copy of the bandwidth curve gave its data back."""
-    cases = result["cases"]
-    failed = [f"copies of {size(it['point']['size'])}: {it['reason']}" for it in cases if it["status"] != "ok"]
-    if failed or not cases:
-        return Check(name, FAIL, "; ".join(failed) or "it has no case")
-    peaks = (f"{way} {max(value(it, f'{way}_rate') for it in cases) / 1e9:.3g} GB/s" for way in ("h2d", "d2h"))
-    return Check(name, PASS, f"peak: {', '.join(peaks)}; {2 * len(cases)} copies with their data held")
-
-
 def engine(name: str, result: Result, warm: bool) -> Check:
     """An engine is built, or comes from the cache."""
     found, cache = outputs(name, result), result["setup"]["engine_cache"]
@@ -267,11 +245,10 @@ def engine(name: str, result: Result, warm: bool) -> Check:
     return Check(name, verdict, f"{state}: session {duration(result['setup']['session_ns'])}; {found.figures}")
 
 
-def profile(name: str, found: Mapping[str, Any], streamed: bool = False) -> Check:
-    """Nsight Systems recorded every phase, and its ranges take in sum what ortbench's samples take; `streamed`: what it recorded
-    is still to be imported."""
+def profile(name: str, found: Result) -> Check:
+    """Nsight Systems recorded every phase, and its ranges take in sum what ortbench's samples take, or is still to be imported."""
     nsight = found["nsight"]
-    if nsight is None and streamed:
+    if nsight is None and found.get("streamed"):
         later = "report.qdstrm came back, to be imported elsewhere: python -m tests.gpu.direct nsight"
         return Check(name, NOT_RUN, later)
     if nsight is None or not nsight["ranges"]:
@@ -300,13 +277,12 @@ def memory(name: str, result: Result) -> Check:
     ok = [case for case in result["cases"] if case["status"] == "ok"]
     wrong = [case["mode"] for case in ok if not case.get("memory") or case["memory"]["failed"]]
     if wrong or not ok:
-        return Check(name, FAIL, f"nothing of {', '.join(wrong)}" if wrong else "no mode was measured")
+        return Check(name, FAIL, f"nothing of {', '.join(wrong) or 'any mode'}")
     held = {case["mode"]: (value(case, "device_memory"), case["memory"]["device"]) for case in ok}
-    parts = [
-        f"{mode} {'on the host alone' if held_b is None else f'{size(held_b)} ({how})'}"
-        for mode, (held_b, how) in held.items()
-    ]
-    return Check(name, PASS, "; ".join(parts))  # fmt: skip
+    parts = (
+        f"{mode} {'on the host alone' if it is None else f'{size(it)} ({how})'}" for mode, (it, how) in held.items()
+    )
+    return Check(name, PASS, "; ".join(parts))
 
 
 def drawn(name: str, result: Result) -> Check:
@@ -314,26 +290,16 @@ def drawn(name: str, result: Result) -> Check:
     ok = [case for case in result["cases"] if case["status"] == "ok"]
     lacking = [case["mode"] for case in ok if case.get("energy") is None]
     if lacking or not ok:
-        return Check(name, FAIL, f"nothing of {', '.join(lacking)}" if lacking else "no mode was measured")
+        return Check(name, FAIL, f"nothing of {', '.join(lacking) or 'any mode'}")
     if reasons := dict.fromkeys(case["energy"]["unsupported"] for case in ok if "unsupported" in case["energy"]):
         return Check(name, NOT_RUN, "; ".join(reasons))
     figures = {case["mode"]: [value(case, key) for key in ("energy", "power", "idle_power")] for case in ok}
     wrong = any(each <= 0 or power <= idle for each, power, idle in figures.values())
-    parts = [
+    parts = (
         f"{mode} {energy(each)} a run at {power:.0f} W, idle {idle:.0f} W"
         for mode, (each, power, idle) in figures.items()
-    ]
-    return Check(name, FAIL if wrong else PASS, "; ".join(parts))  # fmt: skip
-
-
-def why(name: str, found: Result) -> Check:
-    """A gate of a model with useless nodes fails and names them; where they cost the device nothing it passes."""
-    told = found.get("why")
-    if found["verdict"] != "failed" and told is None:
-        return Check(name, NOT_RUN, f"the nodes make it no slower here: {found['verdict']}")
-    if told is None:
-        return Check(name, FAIL, f"{found['verdict']}, and no cause is named")
-    return Check(name, PASS if "Clip" in told["sentence"] else FAIL, told["sentence"])
+    )
+    return Check(name, FAIL if wrong else PASS, "; ".join(parts))
 
 
 def plain_copies(name: str, found: Mapping[str, Any]) -> Check:

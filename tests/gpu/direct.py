@@ -1,11 +1,11 @@
 """The measurements that no command makes, each in a process of its own: an EP can abort it.
 
-    python -m tests.gpu.direct fence MODEL EP LIBRARY SECONDS OUT
+    python -m tests.gpu.direct fence MODEL EP LIBRARY SECONDS DIMS OUT
     python -m tests.gpu.direct launch MODEL EP LIBRARY SECONDS DIMS OUT
     python -m tests.gpu.direct memcpy EP LIBRARY SECONDS BYTES,… OUT
     python -m tests.gpu.direct nsight FOLDER FOLDER/profile.json
 
-LIBRARY is "-" where there is none. OUT is the JSON file that is written. They are what ortbench's figures are held against: runs
+LIBRARY and DIMS are "-" where there are none. OUT is the JSON file that is written. They are what ortbench's figures are held against: runs
 with one readback at their end, CUPTI's kernels, cudaMemcpy, and Nsight Systems' report that came back alone.
 """
 
@@ -43,29 +43,28 @@ from tests.gpu import checks
 _TURN_NS = 30_000_000  # long against a readback, short against what else a machine does
 
 
-def resident(path: str, ep: str, library: str, dims: str = "") -> ResidentMode:
+def resident(path: str, ep: str, library: str, dims: str) -> ResidentMode:
     """A model with its tensors on the device."""
     target = Target(ep=ep, library=None if library == "-" else library)
     provider = providers.find(target)
     if provider.computes_on_host:
         raise Unsupported("this EP computes in host memory: nothing is copied to a device")
     model = session.open_model(path, target, provider)
-    mode = make_mode(RESIDENT, model, first_run.make_data(path, model, Inputs(dims=_dims(dims))))
+    pairs = (it.split("=") for it in dims.split(",") if dims != "-")
+    sizes: dict[str, int | str] = {name: int(size) for name, size in pairs}
+    mode = make_mode(RESIDENT, model, first_run.make_data(path, model, Inputs(dims=sizes)))
     assert isinstance(mode, ResidentMode)
     return mode
 
 
-def fence(path: str, ep: str, library: str, seconds: str) -> dict[str, Any]:
-    """N runs timed one by one, and N runs with one readback at their end, in turns.
+def fence(path: str, ep: str, library: str, seconds: str, dims: str) -> dict[str, Any]:
+    """N runs timed one by one, and N runs with one readback at their end, in turns; gives `runs` (N), `kind` of the fence, `median_ns` of the
+    samples, `latency_ns` of the N runs less what a readback takes when there is nothing to wait for, and `ratio` of that to N medians.
 
     The smallest of each are compared: what else runs on the machine only ever adds. A fence that did not wait would make
     the samples short and leave the N runs as long as they are.
-
-    Returns:
-        ``runs`` (N), ``kind`` of the fence, ``median_ns`` of the samples, ``latency_ns`` of the N runs with one readback,
-        less what a readback takes when there is nothing to wait for, ``ratio`` of that to N times the median.
     """
-    mode = resident(path, ep, library)
+    mode = resident(path, ep, library, dims)
     ranges = timing.Ranges(mode)
     (_, launch), *_ = mode.steps()
     first = median(timing.time_block(mode, ranges, LATENCY, 20, 5))
@@ -88,12 +87,9 @@ def fence(path: str, ep: str, library: str, seconds: str) -> dict[str, Any]:
 
 
 def launch(path: str, ep: str, library: str, seconds: str, dims: str) -> dict[str, Any]:
-    """What a resident inference takes by ortbench, and the kernels of as many by CUPTI, behind each other.
-
-    Returns:
-        medians, ns: ``latency_ns`` without CUPTI; with it ``recorded_ns`` of an inference, ``span_ns`` from the start of its first
-        kernel to the end of its last, and ``launch_ns``, what comes before and behind that; ``sync``, how an inference is ended.
-    """
+    """What a resident inference takes by ortbench, and the kernels of as many by CUPTI, behind each other: medians, ns, `latency_ns` without
+    CUPTI; with it `recorded_ns` of an inference, `span_ns` from the start of its first kernel to the end of its last, and `launch_ns`,
+    what comes before and behind that; `sync`, how an inference is ended."""
     mode = resident(path, ep, library, dims)
     ranges = timing.Ranges(mode)
     first = median(timing.time_block(mode, ranges, LATENCY, 5, 5))
@@ -136,16 +132,8 @@ def _kernel_spans(times: list[tuple[int, int]], found: list[Activity], before: M
         yield max(it.end_ns for it in own) - min(it.start_ns for it in own)
 
 
-def _dims(text: str) -> dict[str, int | str]:
-    return {name: int(size) for name, _, size in (it.partition("=") for it in text.split(",") if it)}
-
-
 def memcpy(ep: str, library: str, seconds: str, sizes: str) -> dict[str, Any]:
-    """Copies as `ortbench bandwidth` makes them, and cudaMemcpy's, in turns.
-
-    Returns:
-        ``copies``: ``way``, ``memory``, ``bytes`` of each, ``ours_ns`` and ``theirs_ns``, medians.
-    """
+    """Copies as `ortbench bandwidth` makes them, and cudaMemcpy's, in turns: of each its way, memory and bytes, and both medians, ns."""
     target = Target(ep=ep, library=None if library == "-" else library)
     copies, wanted = Copies(target, seed=0), [int(it) for it in sizes.split(",")]
     runtime = ctypes.CDLL("libcudart.so.13")  # which is loaded by now

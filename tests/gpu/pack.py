@@ -29,17 +29,12 @@ PACKAGES = (
     "cupti-python>=13", "setuptools>=77",
 )  # fmt: skip
 _MANYLINUX = ("2_28", "2_27", "2_25", "2_24", "2_17")
+# TensorRT, the library for C, tools, and performance counters, which CUPTI's activities do without.
 _UNUSED = (
-    "onnxruntime/capi/libonnxruntime_providers_tensorrt.so",
-    "onnxruntime/capi/libonnxruntime.so*",  # for C
-    "onnxruntime/tools",
-    "onnxruntime/transformers",
-    "onnxruntime/quantization",
-    "onnxruntime/datasets",
-    "nvidia/*/lib/libnvperf*",  # performance counters, which CUPTI's activities do without
-    "nvidia/*/lib/libcheckpoint*",
-    "cupti-python-samples",
-)
+    "onnxruntime/capi/libonnxruntime_providers_tensorrt.so", "onnxruntime/capi/libonnxruntime.so*", "onnxruntime/tools",
+    "onnxruntime/transformers", "onnxruntime/quantization", "onnxruntime/datasets", "nvidia/*/lib/libnvperf*",
+    "nvidia/*/lib/libcheckpoint*", "cupti-python-samples",
+)  # fmt: skip
 # Of Nsight Systems' folder target-linux-x64: what traces CUDA and NVTX.
 _NSYS = (
     "nsys", "nsys-launcher", "launcher", "libToolsInjection64.so", "libToolsInjectionProxy64.so", "libToolsInjectionMemoryAllocator.so",
@@ -72,9 +67,8 @@ def install(site: Path, python: str, also: Sequence[str] = ()) -> None:
 
 def leave_out(site: Path, names: Sequence[str]) -> None:
     """Remove packages with all their files; names of others are passed over."""
-    packed: dict[str, Distribution] = {
-        _as_pip_has_it(it.metadata["Name"]): it for it in distributions(path=[str(site)])
-    }
+    found = distributions(path=[str(site)])
+    packed: dict[str, Distribution] = {_as_pip_has_it(it.metadata["Name"]): it for it in found}
     for name in packed.keys() & set(map(_as_pip_has_it, names)):
         for file in packed[name].files or ():
             (site / file).unlink(missing_ok=True)
@@ -101,11 +95,7 @@ def slim(site: Path, sm: int) -> None:
 
 
 def add_nsys(site: Path, folder: Path) -> None:
-    """What `nsys profile` needs of Nsight Systems' folder target-linux-x64, with the newest CUPTI in it.
-
-    Raises:
-        SystemExit: it is no such folder.
-    """
+    """What `nsys profile` needs of Nsight Systems' folder target-linux-x64, with the newest CUPTI in it; exits where it is none."""
     libraries = sorted(folder.glob("libcupti.so.*"), key=lambda path: [*map(int, path.name.split(".")[2:])])
     if not libraries or not (folder / "nsys").is_file():
         sys.exit(f"--nsys {folder}: it is no target-linux-x64 of Nsight Systems")
@@ -119,11 +109,7 @@ def add_nsys(site: Path, folder: Path) -> None:
 
 
 def with_one_architecture(library: bytes, sm: int) -> bytes:
-    """A library with every CUDA image blanked that is not machine code for an architecture, such as 90.
-
-    Raises:
-        SystemExit: there is none for it.
-    """
+    """A library with every CUDA image blanked that is not machine code for an architecture, such as 90; exits where there is none."""
     data, kept = bytearray(library), 0
     for arch, kind, start, size in _images(library):
         if kind == _ELF_IMAGE and arch == sm:
@@ -188,12 +174,7 @@ def main() -> None:
     parser.add_argument("--python", default="3.12", help="of that machine")
     parser.add_argument("--sm", type=int, default=90, help="architecture of its card: 90 is H100 and H200")
     parser.add_argument(
-        "--there",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="packages that it has; others may be named",
+        "--there", action="extend", nargs="+", default=[], metavar="NAME", help="packages that it has; or others"
     )
     parser.add_argument("--also", action="append", default=[], metavar="NAME", help="one more package; repeatable")
     parser.add_argument("--nsys", type=Path, metavar="FOLDER", help="target-linux-x64 of Nsight Systems")

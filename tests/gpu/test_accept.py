@@ -26,7 +26,7 @@ from tests.forks import MAIN
 from tests.gpu import checks, pack
 from tests.gpu.accept import Acceptance, _shown, main
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
-from tests.gpu.steps import FULL, QUICK, Left, Scale, Step, Steps, planned_s
+from tests.gpu.steps import FULL, QUICK, Scale, Step, Steps, planned_s
 from tests.refdevice import Config
 
 NAME = "what is shown"
@@ -35,34 +35,29 @@ H200 = {"name": "NVIDIA H200", "driver": "580.0", "memory_bytes": 1}
 REPORTS = ("gpu-h100", "gpu-h100-2", "gpu-h200")
 
 
+def steps_of(ep: str = "cuda", library: str | None = None, scale: Scale = FULL) -> list[Step]:
+    return [step for part in Steps(ep, library, scale).parts().values() for step in part]
+
+
 def kept(folder: str, only: str = "", spoil: Callable[[dict[str, Any]], None] = lambda _: None) -> list[Check]:
     """What the checks say of the results of a GPU that are kept, or of one of them, which is spoiled before they see it."""
     found = []
-    for step in Steps("cuda", None, FULL).all():
-        file = ROOT / "reports" / folder / step.name / step.leaves
-        if step.leaves in ("result.json", "bandwidth.json") and only in ("", step.name) and file.is_file():
+    for step in steps_of():
+        file = ROOT / "reports" / folder / step.name / "result.json"
+        if only in ("", step.name) and file.is_file():
             data = json.loads(file.read_text())
             spoil(data)
-            found += [_shown(show, Left(step.title, data)) for show in step.shows]
+            found += [_shown(name, show, data) for name, show in step.shows.items()]
     return found
 
 
 @pytest.mark.parametrize(
-    ("shares", "ns", "verdict"),
-    [
-        ([0.6, 0.4], 1000, PASS),
-        ([0.6, 0.36, None], 1099, PASS),
-        ([0.6, 0.3, None], 1000, FAIL),
-        ([1.0], 1101, FAIL),
-        ([], 0, NOT_RUN),
-    ],
+    ("of_nodes", "of_none", "ns", "verdict"),
+    [([0.6, 0.36], 0.04, 1099, PASS), ([0.6, 0.3], 0.1, 1000, FAIL), ([1.0], 0.0, 1101, FAIL)],
 )
-def test_kernels_must_have_their_nodes(shares: list[float | None], ns: int, verdict: str) -> None:
-    known = sum(share for share in shares if share is not None)
-    rows = [
-        {"name": None if it is None else "n", "share": 1 - known if it is None else it, "ns": ns / len(shares)}
-        for it in shares
-    ]
+def test_kernels_must_have_their_nodes(of_nodes: list[float], of_none: float, ns: int, verdict: str) -> None:
+    rows = [{"name": "n", "share": it, "ns": ns * it} for it in of_nodes]
+    rows.append({"name": None, "share": of_none, "ns": ns * of_none})
     metrics = {"latency": {"median": 2000}, "gpu_kernels": {"value": 1000}}
     case = {"mode": "cpu-tensors", "status": "ok", "recorded": {"runs": 3}, "metrics": metrics}
     found = checks.kernels(NAME, {"nodes": {"kernels": rows}, "cases": [case], "warnings": []})
@@ -73,7 +68,7 @@ def test_kernels_must_have_their_nodes(shares: list[float | None], ns: int, verd
 def test_the_results_of_a_gpu_that_are_kept_pass_today(folder: str) -> None:
     """No reference device gives energy, CUPTI's copies and clocks: a key of theirs that a check does not find shows here."""
     found = kept(folder)
-    assert len(found) > 4
+    assert len(found) > 3
     assert {check.name: check.verdict for check in found if check.verdict != PASS} == {}, found
 
 
@@ -89,7 +84,6 @@ SPOILS: list[tuple[str, str, str, object, str, str]] = [
     ("gpu-h100", "copy_4k", "device-tensors.recorded", None, "CUPTI's copies against h2d and d2h of device-tensors,", NOT_RUN),
     ("gpu-h100", "copy_4k", "device-tensors.metrics.h2d.median", 50_000_000, "cpu-tensors less device-resident", FAIL),
     ("gpu-h100", "copy_4k", "environment.gpu_readings", [], "NVML before", FAIL),
-    ("gpu-h100", "bandwidth", "cases", [], "copy bandwidth over sizes", FAIL),
     ("gpu-h200", "generate-llama", "device-resident.step_bytes.state_h2d", 512, "ortbench loop", FAIL),
     ("gpu-h200", "generate-llama", "shared.checks.outputs", WRONG, "ortbench loop", FAIL),
     ("gpu-h200", "resnet50_batch-graph", "device-resident.checks.graph", None, "resnet50_batch at batches", FAIL),
@@ -134,7 +128,7 @@ def test_what_an_ep_cannot_do_is_told_from_what_broke(code: int | None, said: st
 @pytest.mark.process
 @pytest.mark.parametrize(("ep", "library", "scale"), [("cuda", None, FULL), ("auto", "libsome.so", QUICK)])
 def test_every_command_is_one_that_ortbench_takes(ep: str, library: str | None, scale: Scale) -> None:
-    steps = Steps(ep, library, scale).all()
+    steps = steps_of(ep, library, scale)
     assert len({step.name for step in steps}) == len(steps)
     app = typer.Typer()
     for name in commands():
@@ -162,29 +156,15 @@ def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_gpu_that_is_lost_ends_the_run(no_models: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = [[H200], [H200], [{"error": "GPU is lost"}]]  # at the beginning, and behind two steps
     monkeypatch.setattr("tests.gpu.accept.nvidia_gpus", lambda: seen.pop(0))
-    run = Acceptance("any", tmp_path, Steps("cuda", None, QUICK).parts()["1"][:4], minutes=0)
+    run = Acceptance("any", tmp_path, steps_of(scale=QUICK)[:4], minutes=0)
     run.run(quick=True)
     *before, last = run.checks
-    assert (last.verdict, last.figures.rpartition("; ")[2]) == (FAIL, "nothing follows profile-resnet50")
+    assert (last.verdict, last.figures.rpartition("; ")[2]) == (FAIL, "nothing follows profile-resnet50_batch")
     assert len(before) == 2
 
 
-@pytest.mark.parametrize(("codes", "verdicts_of"), [((0,), [PASS, FAIL]), ((0, 3), [PASS])])
-def test_a_step_that_shows_all_has_failed_by_its_exit_code_unless_that_is_its_own(
-    codes: tuple[int, ...], verdicts_of: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gated(run: Acceptance, *_: object) -> tuple[int, str]:
-        (run.out / "why" / "result.json").write_text("{}")
-        return 3, ""
-
-    monkeypatch.setattr(Acceptance, "_wait", gated)
-    step = Step("why", NAME, ("ortbench", "gate"), (lambda _: Check(NAME, PASS, ""),), 1.0, codes=codes)
-    found = Acceptance("any", tmp_path, (step,), minutes=1)._checked(step)
-    assert [check.verdict for check in found] == verdicts_of
-
-
 DEVICE = Config(compute_us=1000, upload_latency_us=1000, upload_gbps=0, download_latency_us=1000, download_gbps=0)
-LITTLE = replace(QUICK, direct_s=0.2, curve=("--max-size", "1MB", "--iterations", "2"))
+LITTLE = replace(QUICK, direct_s=0.2)
 Found = dict[str, tuple[str, str]]  # verdict and figures by check
 
 
@@ -232,7 +212,6 @@ ON_THE_DEVICE = {
     "cpu-tensors less device-resident agrees": (PASS, "≈2.00 ms derived, 2.00 ms in device-tensors"),
     "NVML before": (NOT_RUN, ""),
     "the fence holds": (PASS, "30 runs in 30.0 ms, median 1.00 ms (fence: run), ratio 0.999"),
-    "copy bandwidth over sizes": (PASS, "peak: h2d 0.998 GB/s, d2h 0.998 GB/s; 20 copies with their data held"),
 }
 
 
@@ -241,13 +220,13 @@ ON_THE_DEVICE = {
 def test_on_the_reference_device_all_that_it_can_answer_passes(
     accept: Callable[..., tuple[int, Found]], library: Path, tmp_path: Path
 ) -> None:
-    code, found = accept("--ep-library", library, steps=("copy_4k", "fence", "bandwidth"))
+    code, found = accept("--ep-library", library, steps=("copy_4k", "fence"))
     assert differing(found, ON_THE_DEVICE) == {}
     assert code == 0
     out = tmp_path / "out"
     summary = (out / "summary.md").read_text()
     assert str(ROOT) not in summary
-    for part in ("| copy_4k | 0 |", "| pipelined | 2.00 ms, 1.50× |", "--mode all --depth 3"):
+    for part in ("| copy_4k | 0 |", "--mode all --depth 3"):
         assert part in summary
     assert {path.name for path in (out / "copy_4k").iterdir()} == {"result.json", "table.csv", "table.md"}
     assert not [path for path in out.rglob("*") if path.is_symlink() or path.suffix == ".onnx"]
@@ -255,16 +234,13 @@ def test_on_the_reference_device_all_that_it_can_answer_passes(
 
 @pytest.mark.process
 def test_a_step_that_fails_does_not_end_the_run(accept: Callable[..., tuple[int, Found]]) -> None:
-    basic = ("copy_4k", "transformer")
-    code, found = accept("--ep", "no-such-ep", steps=(*basic, "bandwidth", "why"))
-    assert code == 1
-    failed = ("copy_4k: outputs equal", "transformer: outputs equal")
-    why = f"the EP ran nothing yet: {', '.join(basic)} left no result"
-    expected = dict.fromkeys(failed, (FAIL, "")) | dict.fromkeys(
-        ("copy bandwidth", "ortbench gate: finds"), (NOT_RUN, why)
-    )
-    assert differing(found, expected) == {}
-    assert "no such execution provider" in next(figures for name, (_, figures) in found.items() if failed[0] in name)
+    code, found = accept("--ep", "no-such-ep", steps=("copy_4k", "costs"))
+    why = "the EP ran nothing yet: copy_4k left no result"
+    expected = {
+        "copy_4k: outputs": (FAIL, "--ep 'no-such-ep': no such execution provider"),
+        "--measure-memory": (NOT_RUN, why),
+    }
+    assert (code, differing(found, expected)) == (1, {})
 
 
 @pytest.mark.process
@@ -285,21 +261,17 @@ def test_what_there_is_no_time_for_is_not_run(
     assert "0 passed, 0 failed" in (tmp_path / "out" / "summary.md").read_text()
 
 
-def test_a_folder_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_is_printed_steps_are_chosen_and_a_folder_that_is_there_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--plan", "--only", "external-*", "--only", "costs"]) == 0
+    lines = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["part", "external-torch", "external-cupy", "costs"]
+    assert main(["--plan", "--part", "1", "--only", "costs"]) == 2
+    assert capsys.readouterr().err == "accept: --only costs: there is no such step; --plan prints them\n"
     assert main(["--ep", "cpu", "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"accept: --out {tmp_path}: File exists\n"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_plan_is_printed_and_steps_are_chosen_by_part_and_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--plan", "--only", "external-*", "--only", "start"]) == 0
-    lines = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert lines == ["part", "start", "external-torch", "external-cupy"]
-    assert main(["--plan", "--part", "1", "--only", "start", "--out", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err == "accept: --only start: there is no such step; --plan prints them\n"
-    assert not (tmp_path / "out").exists()
 
 
 def test_what_ortbench_needs_is_packed() -> None:
@@ -314,28 +286,21 @@ def test_what_is_packed_has_the_code_of_one_architecture() -> None:
         return struct.pack("<HHIQ12xII28x", kind, 0x101, 64, len(content), arch, 64) + content
 
     def container(*images: bytes) -> bytes:
-        body = b"".join(images)
-        return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+        return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, sum(map(len, images))) + b"".join(images)
 
-    elf, ptx = 2, 1
-    kept = image(elf, 90, b"\x01" * 24)
-    first = container(image(elf, 80, b"\x02" * 16), kept, image(ptx, 90, b"\x03" * 8))
-    section = first + bytes(16) + container(image(elf, 75, b"\x04" * 8), kept)
-    names = b"\0.text\0.nv_fatbin\0.shstrtab\0"
-    start = 64
-    table = start + len(section) + len(names)
-    headers = [
-        struct.pack("<IIQQQQ24x", at, 1, 0, 0, offset, size)
-        for at, offset, size in ((7, start, len(section)), (18, start + len(section), len(names)))
-    ]
+    elf, ptx, start, names = 2, 1, 64, b"\0.nv_fatbin\0.shstrtab\0"
+    wanted = image(elf, 90, b"\x01" * 24)
+    first = container(image(elf, 80, b"\x02" * 16), wanted, image(ptx, 90, b"\x03" * 8))
+    section = first + bytes(16) + container(image(elf, 75, b"\x04" * 8), wanted)
+    sections = ((1, start, len(section)), (12, start + len(section), len(names)))
+    headers = [struct.pack("<IIQQQQ24x", at, 1, 0, 0, offset, size) for at, offset, size in sections]
     head = bytearray(start)
-    struct.pack_into("<Q", head, 0x28, table)
+    struct.pack_into("<Q", head, 0x28, start + len(section) + len(names))
     struct.pack_into("<HHH", head, 0x3A, 64, 2, 1)
     library = bytes(head) + section + names + b"".join(headers)
 
     slim = pack.with_one_architecture(library, 90)
-    assert len(slim) == len(library)
-    assert (slim.count(b"\x01" * 24), library.count(b"\x01" * 24)) == (2, 2)
+    assert (len(slim), slim.count(b"\x01" * 24)) == (len(library), 2)
     for byte, count in ((b"\x02", 16), (b"\x03", 8), (b"\x04", 8)):
         assert (byte * count in library, byte * count in slim) == (True, False)
     with pytest.raises(SystemExit, match="no code for sm_120"):
