@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ortbench.core.errors import BadInput
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR
 from ortbench.features.gate.gates.baseline import LiveGate, check_stored
-from ortbench.features.gate.gates.checks import Verdict, check_alone
+from ortbench.features.gate.gates.checks import check_alone
 from ortbench.features.gate.plan import Limits
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Case, Result
@@ -25,26 +23,12 @@ def cpu(device: int | None = 100 * MB, host: int | None = 10 * MB, **more: Any) 
     return weighed(measured("cpu-tensors", latency=steady([1000] * 20)), device, host, **more)
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("2GB", 2 * 10**9),
-        ("512MiB", 512 << 20),
-        ("1.5 kB", 1500),
-        ("4096", 4096),
-        ("1tib", 1 << 40),
-        ("7 B", 7),
-        ("0", 0),
-    ],
-)
-def test_a_size_is_read_with_its_unit(text: str, size: int) -> None:
-    assert parse_size(text, "--max-host-memory") == size
-
-
-@pytest.mark.parametrize("text", ["", "GB", "-1GB", "2 GBit", "1e9", "2GB3", "２GB"])
-def test_what_is_no_size(text: str) -> None:
-    why = f"--max-host-memory {text!r}: write a size such as 2GB, 512MiB or a number of bytes"
-    assert refusal(BadInput, parse_size, text, "--max-host-memory") == why
+def test_a_size_is_read_with_its_unit() -> None:
+    sizes = {"2GB": 2 * 10**9, "512MiB": 512 << 20, "1.5 kB": 1500, "4096": 4096, "1tib": 1 << 40, "7 B": 7, "0": 0}
+    assert {text: parse_size(text, "--max-host-memory") for text in sizes} == sizes
+    for text in ("", "GB", "-1GB", "2 GBit", "1e9", "2GB3", "２GB"):
+        why = f"--max-host-memory {text!r}: write a size such as 2GB, 512MiB or a number of bytes"
+        assert refusal(BadInput, parse_size, text, "--max-host-memory") == why
 
 
 def said(result: Result, **limits: Any) -> list[tuple[str, str]]:
@@ -56,11 +40,9 @@ def test_a_mode_takes_no_more_than_it_may() -> None:
         (PASSED, "cpu-tensors device memory: 100 MB, must be at most 100 MB"),
         (FAILED, "cpu-tensors host memory: 10.0 MB, must be at most 9.00 MB"),
     ]
-    result = result_of(cpu(), broken("device-tensors"), weighed(measured("device-resident", latency=steady([1])), 1, 1))
-    assert [text for _, text in said(result, max_device_memory=1)] == [
-        "cpu-tensors device memory: 100 MB, must be at most 1 B",
-        "device-resident device memory: 1 B, must be at most 1 B",
-    ]
+    resident = weighed(measured("device-resident", latency=steady([1])), 1, 1)
+    result = result_of(cpu(), broken("device-tensors"), resident)
+    assert [verdict for verdict, _ in said(result, max_device_memory=1)] == [FAILED, PASSED]
     assert len(said(result, max_device_memory=1, modes=("cpu-tensors",))) == 1
 
 
@@ -80,14 +62,11 @@ NOT_WEIGHED = result_of(measured("cpu-tensors", latency=steady([1])))
 LIMITS = Limits(max_regression=0.05, metrics=(DEVICE,))
 
 
-@pytest.mark.parametrize(
-    ("device", "verdict", "ratio"),
-    [(105 * MB, PASSED, "1.050"), (105 * MB + 1, FAILED, "1.050"), (50 * MB, PASSED, "0.500")],
-)
-def test_memory_against_a_stored_baseline_is_an_exact_ratio(device: int, verdict: str, ratio: str) -> None:
-    (check,) = check_stored(result_of(cpu(device)), result_of(cpu()), LIMITS)
-    assert (check.name, check.verdict, check.rounds) == ("cpu-tensors device_memory", verdict, None)
-    assert check.text.endswith(f"against 100 MB, ratio {ratio}, must be at most 1.05")
+def test_memory_against_a_stored_baseline_is_an_exact_ratio() -> None:
+    for device, verdict in ((105 * MB, PASSED), (105 * MB + 1, FAILED), (50 * MB, PASSED)):
+        (check,) = check_stored(result_of(cpu(device)), result_of(cpu()), LIMITS)
+        assert (check.name, check.verdict, check.rounds) == ("cpu-tensors device_memory", verdict, None)
+        assert f"against 100 MB, ratio {device / (100 * MB):.3f}, must be at most 1.05" in check.text
 
 
 def test_memory_that_is_not_known_is_not_compared() -> None:
@@ -96,8 +75,6 @@ def test_memory_that_is_not_known_is_not_compared() -> None:
     [check] = check_stored(result_of(unknown), result_of(cpu()), LIMITS)
     text = "cpu-tensors device_memory of the candidate: as it was scripted; must be at most 1.05"
     assert (check.verdict, check.text) == (UNCLEAR, text)
-    sentence = Verdict([result_of(unknown)], [check]).sentence
-    assert sentence.startswith("cannot tell, the checks say what is lacking")
     on_host = result_of(cpu(device=None))
     [check] = check_stored(on_host, on_host, LIMITS)
     assert check.text == "cpu-tensors device_memory: none on either side, the EP computes in host memory"

@@ -42,10 +42,7 @@ def test_every_shape_is_held_against_the_baseline() -> None:
         for mode in USUAL
     }
     (check,) = [it for it in found if it.name == "cpu-tensors latency median batch=4"]
-    assert check.text == (
-        "cpu-tensors latency median batch=4: 1.92 ms against 1.60 ms, ratio 1.200 (1.165 to 1.236 with the noise of both runs), must be at "
-        "most 1.05"
-    )
+    assert check.ratio == pytest.approx(1.2)
     for metrics, names in [
         (["cpu-tensors.median@batch=4"], ["cpu-tensors latency median batch=4"]),
         (["p99@batch=1"], ["cpu-tensors latency p99 batch=1", "device-resident latency p99 batch=1"]),
@@ -59,35 +56,13 @@ def test_every_shape_is_held_against_the_baseline() -> None:
 
 
 def test_a_shape_that_was_lost_fails_and_one_that_nobody_asked_for_does_not() -> None:
+    kept = {f"cpu-tensors latency median batch={it}": PASSED for it in (1, 2)}
     found = check_stored(sweep_result(failed={4: "no memory"}), usual(), limits("cpu-tensors.latency"))
-    assert verdicts(found) == {
-        "batch=4": FAILED, "cpu-tensors latency median batch=1": PASSED, "cpu-tensors latency median batch=2": PASSED,
-    }  # fmt: skip
+    assert verdicts(found) == {"batch=4": FAILED, **kept}
     assert found[0].text == "batch=4 failed: no memory; the baseline has it"
-    found = check_stored(without(usual(), 4), usual(), limits("cpu-tensors.latency"))
-    assert verdicts(found) == {
-        "cpu-tensors latency median batch=1": PASSED,
-        "cpu-tensors latency median batch=2": PASSED,
-    }
+    assert verdicts(check_stored(without(usual(), 4), usual(), limits("cpu-tensors.latency"))) == kept
     both = sweep_result(failed={4: "no memory"})
     assert set(verdicts(check_stored(both, both, limits())).values()) == {PASSED}
-
-
-POINTS = "no such point was measured in both; there are batch=1, batch=2, batch=4"
-
-
-@pytest.mark.parametrize(
-    ("metric", "said"),
-    [
-        ("latency@batch=3", f"latency.median@batch=3: {POINTS}"),
-        ("device-tensors.latency", "device-tensors.latency.median: device-tensors was not measured in both results; there are cpu-tensors, device-resident"),
-        ("latency.p99@rate=30", f"latency.p99@rate=30: {POINTS}"),
-        ("device_memory", "device_memory: not measured in both results (--measure-memory); there are latency, inference, throughput, item_"),
-    ],
-)  # fmt: skip
-def test_what_no_shape_has_is_refused(metric: str, said: str) -> None:
-    refused = refusal(BadInput, check_stored, usual(), usual(), limits(metric))
-    assert refused.startswith(f"--metric {said}")
 
 
 def test_sweeps_without_a_common_point_and_other_kinds_are_not_compared() -> None:
@@ -111,16 +86,10 @@ def test_each_shape_must_keep_what_a_run_of_it_must() -> None:
 
 def test_an_slo_is_that_some_shape_keeps_it() -> None:
     for slo, rounds, verdict, said in [
-        ({"p99": 2 * MS}, 100, PASSED, "SLO of cpu-tensors: p99 ≤ 2.00 ms is met; best with batch=4, 2.50k items/s"),
-        ({"p50": MS}, 40, PASSED, "SLO of cpu-tensors: p50 ≤ 1.00 ms is met; best with batch=1, 1.00k items/s"),
-        ({"max": MS // 2}, 40, FAILED, "SLO of cpu-tensors: no shape meets max ≤ 500 µs"),
-        (
-            {"p99": 2 * MS},
-            8,
-            UNCLEAR,
-            "SLO of cpu-tensors: whether a shape meets p99 ≤ 2.00 ms cannot be told: a p99 takes 299 samples",
-        ),
+        ({"p99": 2 * MS}, 100, PASSED, "p99 ≤ 2.00 ms is met; best with batch=4, 2.50k items/s"),
+        ({"p50": MS}, 40, PASSED, "p50 ≤ 1.00 ms is met; best with batch=1, 1.00k items/s"),
+        ({"max": MS // 2}, 40, FAILED, "no shape meets max ≤ 500 µs"),
+        ({"p99": 2 * MS}, 8, UNCLEAR, "whether a shape meets p99 ≤ 2.00 ms cannot be told"),
     ]:
         check, *_ = check_alone(sweep_result(rounds=rounds), Limits(slo=slo))
-        assert check.verdict == verdict
-        assert check.text.startswith(said)
+        assert (check.verdict, said in check.text) == (verdict, True), check.text
