@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import venv
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,32 +24,27 @@ class Environment:
 
 def without_ortbench(folder: Path) -> Environment:
     """Make a new one that has all other packages."""
-    venv.create(folder, symlinks=True)
-    python = folder / "bin" / "python"
-    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    done = subprocess.run([python, "-c", code], env=plain(), capture_output=True, text=True, check=True)
-    site = Path(done.stdout.strip())
-    for place in map(Path, sys.path):
-        if place.name in ("site-packages", "dist-packages"):
-            for found in place.iterdir():
-                if not found.match("*ortbench*") and not (site / found.name).exists():
-                    (site / found.name).symlink_to(found)
-    return Environment(python, site)
+    return _environment(folder, lambda found: not found.match("*ortbench*"))
 
 
-NEEDED = ("onnxruntime", "onnxruntime.*", "onnxruntime_gpu*", "numpy*", "google", "protobuf*", "flatbuffers*")
+NEEDED = (
+    "onnxruntime", "onnxruntime.*", "onnxruntime_gpu*", "onnxruntime-*.dist-info", "numpy*", "google", "protobuf*", "flatbuffers*", "packaging*",
+)  # fmt: skip
 
 
 def with_onnxruntime_alone(folder: Path) -> Environment:
     """Make a new one that has onnxruntime and what it brings, and nothing else."""
+    return _environment(folder, lambda found: any(map(found.match, NEEDED)))
+
+
+def _environment(folder: Path, is_wanted: Callable[[Path], bool]) -> Environment:
     venv.create(folder, symlinks=True)
-    python = folder / "bin" / "python"
     site = next((folder / "lib").glob("python*/site-packages"))
-    wanted = (*NEEDED, "packaging*", "onnxruntime-*.dist-info")
-    for found in (it for place in map(Path, sys.path) if place.is_dir() for it in place.iterdir()):
-        if any(map(found.match, wanted)) and not (site / found.name).exists():
+    places = (it for it in map(Path, sys.path) if it.name in ("site-packages", "dist-packages"))
+    for found in (it for place in places for it in place.iterdir()):
+        if is_wanted(found) and not (site / found.name).exists():
             (site / found.name).symlink_to(found)
-    return Environment(python, site)
+    return Environment(folder / "bin" / "python", site)
 
 
 def plain() -> dict[str, str]:

@@ -20,11 +20,8 @@ def _elsewhere(path: list[str]) -> list[str]:
 
 
 def _files(package: Path) -> dict[Path, bytes]:
-    return {
-        path.relative_to(package): path.read_bytes()
-        for kind in ("py", "j2", "json")
-        for path in package.rglob(f"*.{kind}")
-    }
+    paths = (path for kind in ("py", "j2", "json") for path in package.rglob(f"*.{kind}"))
+    return {path.relative_to(package): path.read_bytes() for path in paths}
 
 
 def _problem() -> str | None:

@@ -15,33 +15,8 @@ from ortbench.features.page.report import parts
 from ortbench.features.page.report.page import build_page
 from ortbench.model.modes import MODES
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
-from tests.results import (
-    CROSSING,
-    STAYING,
-    Blocks,
-    broken,
-    chain,
-    closed,
-    copying,
-    decoding,
-    failed_level,
-    generating,
-    known_to,
-    link,
-    load_result,
-    loop_case,
-    loop_result,
-    measured,
-    opened,
-    paced,
-    result_of,
-    serving,
-    slo_rate,
-    stage,
-    steady,
-    tensor,
-    with_bytes,
-)
+from tests import results
+from tests.results import Blocks, broken, chain, closed, loop_case, loop_result, measured, result_of, steady, with_bytes
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 IMAGE = 24_883_200  # bytes
@@ -80,7 +55,7 @@ def usual(scale: float = MS, rounds: int = 20, n: int = 5, tail: float = 0.0) ->
     for case in (cpu, device):
         image = round(IMAGE * scale / MS)
         with_bytes(case, image, image)
-    copying(cpu, round(12 * scale), round(8 * scale))
+    results.copying(cpu, round(12 * scale), round(8 * scale))
     cpu.speedup = Value(1.0, (1.0, 1.0))
     device.speedup = Value(1.05, (1.03, 1.07))
     resident = timed("device-resident", 8 * scale, rounds, n, tail)
@@ -99,12 +74,6 @@ def failed() -> Result:
     return result_of(usual().cases[0], differs, broken("device-resident", FAILED, "the worker died"))
 
 
-def on_host() -> Result:
-    cases = [timed(mode, 5 * MS, copy=MS if mode == "device-tensors" else 0) for mode in MODES]
-    with_bytes(cases[0], 0, 0)
-    return result_of(*cases, target__memory={"kind": "host", "default": "host memory", "host_accessible": None})
-
-
 def outlier() -> Result:
     result = usual(rounds=60, tail=2.0)
     case = result.cases[0]
@@ -118,12 +87,6 @@ def without_samples(result: Result | None = None) -> Result:
     result = result or usual()
     for case in result.cases:
         case.samples, case.blocks = {}, {}
-    return result
-
-
-def interrupted() -> Result:
-    result = usual(rounds=2)
-    result.stopped = {"reason": "interrupted"}
     return result
 
 
@@ -150,9 +113,9 @@ def many_levels() -> Result:
         for mode in MODES
         for number in range(9)
     ]
-    levels += [opened("cpu-tensors", 10.0**number / 100, 0.1, 0.1, utilisation=1.0) for number in range(8)]
+    levels += [results.opened("cpu-tensors", 10.0**number / 100, 0.1, 0.1, utilisation=1.0) for number in range(8)]
     levels += [closed("device-resident", 512, 0.0, 0.0)]
-    return load_result(*(known_to(it, None) for it in levels), slo={"mean": 1, "p95": 10 * S})
+    return results.load_result(*(results.known_to(it, None) for it in levels), slo={"mean": 1, "p95": 10 * S})
 
 
 def long_loop() -> Result:
@@ -170,16 +133,12 @@ def long_chain(names: Sequence[str] | None = None) -> Result:
     numbered = [f"stage_{number}" for number in range(2, 13)]
     names = names or [EVIL, "a stage of a name that nobody would write on a bar", *numbered]
     links = [
-        link(
-            f"{name}.present.{number}.key",
-            f"{other}.past.{number}.key",
-            100,
-            "why" if number % 3 else None,
-            (1, number),
+        results.link(
+            f"{name}.present.{number}", f"{other}.past.{number}", 100, "why" if number % 3 else None, (1, number)
         )
         for number, (name, other) in enumerate(pairwise([*names, *names]))
     ]
-    made = chain(*links, stages=tuple(map(stage, names)))
+    made = chain(*links, stages=tuple(map(results.stage, names)))
     for case in made.cases:
         case.samples["stage"] = [*[(37 * number % 11) ** 3 * 3 * US for number in range(len(names))] * 18]
         case.blocks["stage"] = [[number, 3 * len(names), 0] for number in range(6)]
@@ -188,7 +147,7 @@ def long_chain(names: Sequence[str] | None = None) -> Result:
 
 
 def chain_that_failed() -> Result:
-    made = chain(CROSSING)
+    made = chain(results.CROSSING)
     made.cases[1].status, made.cases[1].reason = FAILED, "stage image: the run failed"
     derive(made)
     return made
@@ -201,7 +160,7 @@ def evil() -> Result:
     """Everything that comes from outside holds markup, quotes, other scripts, and what is no character at all."""
     result = usual()
     result.model["path"] = f"/{EVIL}/{'x' * 200}.onnx"
-    result.model["inputs"] = [{**tensor(EVIL, [1]), "type": EVIL}]
+    result.model["inputs"] = [{**results.tensor(EVIL, [1]), "type": EVIL}]
     result.command = ["ortbench", "run", f"'</code>{EVIL}'"]
     result.warn("x", f"<img src=x onerror=alert(1)> {EVIL}")
     result.cases[-1].reason = EVIL
@@ -222,41 +181,35 @@ ODD: dict[str, Callable[[], Result]] = {
     "usual": usual,
     "nothing": nothing,
     "failed": failed,
-    "on-host": on_host,
-    "three-samples": lambda: result_of(timed("device-tensors", 5 * MS, rounds=1, n=3, copy=MS)),
     "one-sample": lambda: result_of(measured("cpu-tensors", latency={0: [5 * MS]})),
-    "all-the-same": lambda: result_of(*[measured(mode, latency=steady([5 * MS] * 20)) for mode in MODES]),
     "no-time-at-all": lambda: result_of(*[measured(mode, latency=steady([0] * 20)) for mode in MODES]),
-    "nanoseconds": lambda: usual(scale=20),
     "far-apart": lambda: result_of(
         timed("cpu-tensors", 2 * S), timed("device-tensors", 30 * MS, copy=MS), timed("device-resident", 3 * US)
     ),
     "outlier": outlier,
     "many-samples": lambda: usual(scale=10 * US, rounds=200, n=200, tail=0.5),
     "without-samples": without_samples,
-    "interrupted": interrupted,
     "swept": swept,
     "evil": evil,
     "long-names": long_names,
-    "loop": lambda: decoding(first=True),
+    "loop": lambda: results.decoding(first=True),
     "long-loop": long_loop,
-    "generation": lambda: generating(batch=2),
-    "loop-of-one-step": lambda: loop_result(loop_case("cpu-tensors", [MS])),
-    "chain": lambda: chain(STAYING, CROSSING),
-    "chain-of-one-stage": lambda: chain(stages=(stage("text"),), resident_ms=(0, 0)),
+    "generation": lambda: results.generating(batch=2),
+    "chain": lambda: chain(results.STAYING, results.CROSSING),
+    "chain-of-one-stage": lambda: chain(stages=(results.stage("text"),), resident_ms=(0, 0)),
     "chain-that-failed": chain_that_failed,
     "long-chain": long_chain,
-    "load": lambda: load_result(
-        *load_cases(serving()),
-        *load_cases(paced()),
+    "load": lambda: results.load_result(
+        *load_cases(results.serving()),
+        *load_cases(results.paced()),
         slo={"p99": 20 * MS},
-        found={"device-tensors": slo_rate(70.0, 74.0)},
+        found={"device-tensors": results.slo_rate(70.0, 74.0)},
     ),
     "load-of-many-levels": many_levels,
-    "load-that-failed": lambda: load_result(
-        failed_level(closed("cpu-tensors", 1, 1, 1.0)), failed_level(opened("cpu-tensors", 30, 1.0))
+    "load-that-failed": lambda: results.load_result(
+        results.failed_level(closed("cpu-tensors", 1, 1, 1.0)),
+        results.failed_level(results.opened("cpu-tensors", 30, 1.0)),
     ),
-    "load-without-levels": load_result,
     "loop-that-failed": lambda: loop_result(broken("cpu-tensors", FAILED, "step 3 of 4 failed: no memory")),
 }
 
@@ -270,7 +223,7 @@ def page_of(name: str) -> str:
 def _page_of(name: str, draw: object) -> str:
     """The same, once for each way to draw: a test may leave pictures blank."""
     if name == LOOPS:
-        return build_page([decoding(), decoding(first=True), usual()], ["a", "b", "run"])
+        return build_page([results.decoding(), results.decoding(first=True), usual()], ["a", "b", "run"])
     if name == SEVERAL:
         shown = ["failed", "nothing", "evil"]
         return build_page(

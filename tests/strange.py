@@ -1,19 +1,13 @@
-"""Strange execution providers: builds of the reference device that are unlike any EP that ortbench was written on.
-
-``python -m tests.strange FOLDER`` writes what every command says of every one of them as a page, FOLDER/README.md.
-"""
+"""Strange execution providers: builds of the reference device that are unlike any EP that ortbench was written on."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import runpy
-import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,12 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from tests import installed  # noqa: F401 - before anything of ortbench is
-
-# isort: split
 from ortbench.core.stats import Stats
 from ortbench.model.modes import COSTS
-from ortbench.model.result import FAILED, OK, Result
+from ortbench.model.result import OK, Result
 from ortbench.model.result_file import load
 from tests import forks, virtual
 from tests.conftest import Ran, device_library, modes, ortbench
@@ -36,11 +27,9 @@ from tests.refdevice import Config, Trace, counters
 
 @dataclass(frozen=True)
 class Strange:
-    """An EP that is strange in one respect: its name in tables, what is strange, knobs of `Config`, arguments of every command
-    but `devices`, those of `load` in place of one client, and arguments of `tests.refdevice.build`."""
+    """An EP that is strange in one respect: knobs of `Config`, arguments of every command but `devices`, those of `load` in place of one
+    client, and arguments of `tests.refdevice.build`."""
 
-    name: str
-    what: str
     knobs: Mapping[str, Any] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     load: tuple[str, ...] = ("--concurrency", "1")
@@ -52,77 +41,60 @@ class Strange:
         return self.knobs.get("fault") == "hang"
 
 
-def _faults() -> list[Strange]:
-    """EPs that go wrong in each way at each place."""
-    places = {
-        "registration": "registration",
-        "session": "session creation",
-        "run": "the first run",
-        "run:50": "the 50th run",
-        "run:2600": "a run that is measured",
-        "copy": "the first copy",
-        "sync": "the first synchronization",
-        "release": "its release",
-    }
-    verbs = {
-        "abort": "It aborts",
-        "segfault": "It has a segmentation fault",
-        "exit": "It ends the process with exit(3)",
-        "error": "It returns an error",
-        "hang": "It never returns",
-        "print": "It prints to stdout",
-    }
-    found = []
-    for what, verb in verbs.items():
-        for key, place in places.items():
-            at, _, number = key.partition(":")
+def _faulty(what: str, at: str, when: str = "1+", **more: Any) -> dict[str, Any]:
+    """The knobs of a device that goes wrong in a way, at a place, in the n-th call of it."""
+    return {"fault": what, "fault_at": at, "fault_when": when, **more}
+
+
+def _faults() -> dict[str, Strange]:
+    """EPs that go wrong in each way at each place; of three ways to end a process one is tried everywhere. A registration is what
+    ONNX Runtime does first, the 2600th run is one that is measured."""
+    places = ("registration", "session", "run", "run:50", "run:2600", "copy", "sync", "release")
+    found = {}
+    for what in ("abort", "segfault", "exit", "error", "hang", "print"):
+        for place in ("run",) if what in ("segfault", "exit") else places:
+            at, _, number = place.partition(":")
             if (what, at) == ("error", "release") or (what == "print" and number):
                 continue  # there is no error to return, and what prints does it each time
             when = "1+" if what == "print" else number or "1"
-            knobs = {"fault": what, "fault_at": at, "fault_when": when}
-            found.append(Strange(f"{what}-at-{key.replace(':', '-')}", f"{verb} at {place}.", knobs))
+            found[f"{what}-at-{place.replace(':', '-')}"] = Strange(_faulty(what, at, when))
     return found
 
 
 _TWO_SESSIONS = ("--concurrency", "1,2", "--sessions", "own")
 _SECOND = ("--device", "1")
-_NO_MEMORY = {"devices": 2, "fault": "error", "fault_at": "alloc", "fault_when": "1+", "fault_device": 2}
-_NO_SESSION = {"devices": 2, "fault": "error", "fault_at": "session", "fault_when": "1+", "fault_device": 1}
+_NO_MEMORY = _faulty("error", "alloc", devices=2, fault_device=2)
+_NO_SESSION = _faulty("error", "session", devices=2, fault_device=1)
 STRANGE = {
-    it.name: it
-    for it in (
-        Strange("plain", "Nothing: the reference device as it is."),
-        Strange("host-default", "DEFAULT memory is plain host memory, and it copies nothing.", {"host_memory": True}),
-        Strange("no-copies", "DEFAULT memory is a device's, and it copies nothing.", {"copies": "none"}),
-        Strange("uploads-only", "It says that it copies to the device only.", {"copies": "uploads"}),
-        Strange("downloads-only", "It says that it copies from the device only.", {"copies": "downloads"}),
-        Strange("failing-downloads", "All its downloads fail.", {"fail_download": "1+"}),
-        Strange("failing-uploads", "All its uploads fail.", {"fail_upload": "1+"}),
-        Strange("null-default", "Its allocator of DEFAULT memory returns null.", {"fail_alloc": "1+:default"}),
-        Strange("null-host-accessible", "Its allocator of HOST_ACCESSIBLE memory returns null.", {"fail_alloc": "1+:host_accessible"}),
-        Strange("aligned-0", "Its memories have no alignment.", {"alignment": 0}),
-        Strange("aligned-64", "Its memories are aligned to 64 bytes.", {"alignment": 64}),
-        Strange("skewed", "Addresses of its memory are odd multiples of 4.", {"skew": 4}),
-        Strange("only-host-accessible", "It has HOST_ACCESSIBLE memory alone.", {"default_memory": False}),
-        Strange("only-host-accessible-cpu", "The same, on a CPU.", {"default_memory": False, "cpu": True}),
-        Strange("second-device-null", "Of two devices the second has no memory to give.", _NO_MEMORY),
-        Strange("second-device-null-used", "The same, on the second.", _NO_MEMORY, _SECOND),
-        Strange("first-device-no-session", "Of two devices the first can create no session.", _NO_SESSION),
-        Strange("first-device-no-session-unused", "The same, on the second.", _NO_SESSION, _SECOND),
-        Strange("two-eps", "Its library brings two EPs.", {"eps": 2}),
-        Strange("two-eps-second", "The same, the second by name.", {"eps": 2}, ("--ep", "SecondRefDeviceExecutionProvider")),
-        Strange("other-names", "Its EP is called `my_ep`, and its library `librefdevice`.", {}, ("--ep", "My_EP"), build={"ep": "my_ep"}),
-        Strange("unbound-int32", "It takes int32 tensors in `run`, and not bound.", {"unbound_type": 6}),
-        Strange("shapes-change", "From the second run on an output has one item fewer.", {"shape_run": "2+"}),
-        Strange("sync-fails", "All synchronizations return an error.", {"fault": "error", "fault_at": "sync", "fault_when": "1+"}),
-        Strange("one-session", "A second session in a process is an error.",
-                {"fault": "error", "fault_at": "session", "fault_when": "2+"}, load=_TWO_SESSIONS),
-        Strange("one-session-abort", "A second session in a process aborts it.",
-                {"fault": "abort", "fault_at": "session", "fault_when": "2"}, load=_TWO_SESSIONS),
-        Strange("no-devices", "It fails when it is asked for its devices.", {"fault": "error", "fault_at": "device"}),
-        *_faults(),
-    )
-}  # fmt: skip
+    "plain": Strange(),
+    "host-default": Strange({"host_memory": True}),
+    "no-copies": Strange({"copies": "none"}),
+    "uploads-only": Strange({"copies": "uploads"}),
+    "downloads-only": Strange({"copies": "downloads"}),
+    "failing-downloads": Strange({"fail_download": "1+"}),
+    "failing-uploads": Strange({"fail_upload": "1+"}),
+    "null-default": Strange({"fail_alloc": "1+:default"}),
+    "null-host-accessible": Strange({"fail_alloc": "1+:host_accessible"}),
+    "aligned-0": Strange({"alignment": 0}),
+    "aligned-64": Strange({"alignment": 64}),
+    "skewed": Strange({"skew": 4}),  # addresses are odd multiples of 4
+    "only-host-accessible": Strange({"default_memory": False}),
+    "only-host-accessible-cpu": Strange({"default_memory": False, "cpu": True}),
+    "second-device-null": Strange(_NO_MEMORY),
+    "second-device-null-used": Strange(_NO_MEMORY, _SECOND),
+    "first-device-no-session": Strange(_NO_SESSION),
+    "first-device-no-session-unused": Strange(_NO_SESSION, _SECOND),
+    "two-eps": Strange({"eps": 2}),
+    "two-eps-second": Strange({"eps": 2}, ("--ep", "SecondRefDeviceExecutionProvider")),
+    "other-names": Strange({}, ("--ep", "My_EP"), build={"ep": "my_ep"}),
+    "unbound-int32": Strange({"unbound_type": 6}),  # which it takes in `run`
+    "shapes-change": Strange({"shape_run": "2+"}),  # an output has one item fewer
+    "sync-fails": Strange(_faulty("error", "sync")),
+    "one-session": Strange(_faulty("error", "session", "2+"), load=_TWO_SESSIONS),
+    "one-session-abort": Strange(_faulty("abort", "session", "2"), load=_TWO_SESSIONS),
+    "no-devices": Strange({"fault": "error", "fault_at": "device"}),
+    **_faults(),
+}
 
 COMMANDS = ("run", "devices", "loop", "load", "gate", "code")
 COMPUTE_US = 200
@@ -278,79 +250,3 @@ def _modes_of_device(ep: Strange, listed: Any) -> dict[str, Mode]:
     entry = next(it for it in listed["eps"] if it["library"] == library and name in it["name"].lower())
     found = entry["devices"][int(asked.get("--device", 0))]["modes"]
     return {mode: Mode("unsupported" if reason else "ok", reason, 0) for mode, reason in found.items()}
-
-
-# The page
-
-_PAGE = """# Strange execution providers
-
-What every command says of EPs that are unlike any that ortbench was written on: builds of the
-[reference device](../../docs/testing.md#the-reference-device), each strange in one respect ([tests/strange.py](../../tests/strange.py),
-which wrote this page: `python -m tests.strange reports/strange-eps`).
-
-A cell is the exit code and the modes: those that gave right figures, then, by a number, those that did not and why, or the line
-of a command that gave nothing; samples are what was measured before a mode failed. `devices` says which modes there are. `run`
-was asked for all eight modes, `load` for one client (`one-session`: for two with a session each), `gate` for three modes against
-the same EP, `code` for the program of mode `device-tensors`, which then ran, but for EPs that hang.
-"""
-
-
-def page(cells: Mapping[str, Mapping[str, Cell]]) -> str:
-    """The matrix as Markdown, by EP and command."""
-    reasons: dict[str, str] = {}
-
-    def number(reason: str) -> str:
-        return reasons.setdefault(_plain(reason), f"r{len(reasons) + 1}")
-
-    rows = [["EP", "strange", *(f"`{command}`" for command in COMMANDS)], ["---"] * (2 + len(COMMANDS))]
-    rows += [[name, STRANGE[name].what, *(_said(row[it], number) for it in COMMANDS)] for name, row in cells.items()]
-    said = [f"| {name} | {reason} |" for reason, name in reasons.items()]
-    return "\n".join(
-        [_PAGE, *(f"| {' | '.join(row)} |" for row in rows), "", "| | what is said |", "|---|---|", *said, ""]
-    )
-
-
-def _said(cell: Cell, number: Callable[[str], str]) -> str:
-    parts, found = [str(cell.ran.code)], dict[str, list[str]]()
-    failed = {name for name, mode in cell.modes.items() if mode.status == FAILED}
-    for name, mode in cell.modes.items():
-        why = "" if mode.status == OK else f" ({number(mode.reason or '')}{' failed' * (name in failed)})"
-        found.setdefault(why, []).append(f"{name} {mode.kept} samples" if name in failed and mode.kept else name)
-    parts += ["all"] if found.keys() == {""} else [", ".join(names) + why for why, names in found.items()]
-    if cell.program is not None:
-        parts.append("runs" if cell.program.code == 0 else f"its program ends with {cell.program.code}")
-    elif not failed:
-        parts += [number(line.removeprefix("ortbench: ")) for line in cell.ran.err.splitlines()]
-    return "; ".join(parts)
-
-
-def _plain(reason: str) -> str:
-    """A reason without the folders and numbers of one run."""
-    for pattern, text in ((r"/\S*/", ""), (r"librefdevice-\w+", "librefdevice"), (r"_\d{9,}_", "_N_")):
-        reason = re.sub(pattern, text, reason)
-    return reason.replace("|", "\\|")
-
-
-def main(folder: Path) -> None:
-    """Run every command on every EP, and write the page."""
-    with tempfile.TemporaryDirectory() as temporary:
-        work = Path(temporary)
-        os.environ["ORTBENCH_TESTS_BUILT"] = str(work / "built")
-        clock = virtual.Clock(work / "clock")
-        os.environ[virtual.VARIABLE] = str(clock.path)
-        files = make_files(work)
-        cells: dict[str, dict[str, Cell]] = {}
-        for ep in STRANGE.values():
-            for command in COMMANDS:
-                clock.restart()
-                (place := work / ep.name / command).mkdir(parents=True)
-                cells.setdefault(ep.name, {})[command] = run(ep, command, files, place)
-                shutil.rmtree(place)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "README.md").write_text(page(cells))
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m tests.strange FOLDER")
-    main(Path(sys.argv[1]))

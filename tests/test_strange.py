@@ -11,14 +11,12 @@ import pytest
 from ortbench.core.errors import BENCHMARK_FAILED, DONE
 from ortbench.model.modes import MODES
 from ortbench.model.result import FAILED, OK, UNSUPPORTED
-from tests.strange import COMMANDS, COMPUTE_US, STRANGE, Cell, Mode, Strange, make_files, run
+from tests.strange import COMMANDS, COMPUTE_US, STRANGE, Cell, Mode, make_files, run
 from tests.virtual import Clock
 
 pytestmark = pytest.mark.process
 
 Get = Callable[[str, str], Cell]
-# Of three ways to end a process one is tried everywhere.
-NAMES = [it for it in STRANGE if not it.startswith(("segfault", "exit")) or it.endswith("at-run")]
 OTHERS = [it for it in COMMANDS if it not in ("run", "devices")]
 FOREIGN = {"host-default", "only-host-accessible", "only-host-accessible-cpu"}  # whose memory has other copies
 THROUGHOUT = {"plain", "host-default", "hang-at-run-2600"}
@@ -34,7 +32,7 @@ LACKING = {
     "only-host-accessible-cpu": {"pipelined"},
     "null-host-accessible": OF_HOST_ACCESSIBLE,
     "second-device-null-used": OF_DEFAULT | OF_HOST_ACCESSIBLE,
-    **{f"{what}-at-copy": OF_DEFAULT | OF_HOST_ACCESSIBLE for what in ("abort", "segfault", "exit", "hang")},
+    **{f"{what}-at-copy": OF_DEFAULT | OF_HOST_ACCESSIBLE for what in ("abort", "hang")},
     **{key: {*MODES} for key in ("no-copies", "uploads-only", "downloads-only")},
     **dict.fromkeys(("null-default", "error-at-copy", "failing-uploads", "failing-downloads"), OF_DEFAULT),
 }  # the modes that an EP's memory makes impossible
@@ -65,7 +63,7 @@ def check(name: str, command: str, get: Get) -> Cell:
     assert len({*lines}) == len(lines)
     assert cell.ran.code == (BENCHMARK_FAILED if lines else DONE)
     if cell.result is not None:
-        check_result(STRANGE[name], command, cell)
+        check_result(name, command, cell)
     elif cell.program is not None:
         assert cell.program.code == DONE, cell.program.err
         assert [median(it) for it in (cell, _plain[command])] == [COMPUTE_US + 68.5] * 2 or name in FOREIGN
@@ -84,7 +82,7 @@ def median(cell: Cell) -> float:
     return float(found[1])
 
 
-def check_result(ep: Strange, command: str, cell: Cell) -> None:
+def check_result(name: str, command: str, cell: Cell) -> None:
     """Hold a result against what the device is by definition."""
     assert cell.result is not None
     failed = any(case.status == FAILED for case in cell.result.cases)
@@ -96,14 +94,14 @@ def check_result(ep: Strange, command: str, cell: Cell) -> None:
         assert case.reason is None or case.status == UNSUPPORTED or case.reason in cell.ran.err
     usual = _plain[command].medians
     for key, found in cell.medians.items():
-        if ep.name not in FOREIGN:
+        if name not in FOREIGN:
             assert found == usual[key], key
         elif key[1] == "latency":
             assert COMPUTE_US * 1000 <= found <= usual["cpu-tensors", "latency"] * 1.1, key
-    if ep.name.endswith("run-2600"):
+    if name.endswith("run-2600"):
         assert any(mode.kept for mode in cell.modes.values())
         kept = any(mode.kept for mode in cell.modes.values() if mode.status == FAILED)
-        assert kept or command == "run" or ep.name.startswith("error")
+        assert kept or command == "run" or name.startswith("error")
 
 
 def is_same(listed: Mode, measured: Mode) -> bool:
@@ -114,7 +112,7 @@ def is_same(listed: Mode, measured: Mode) -> bool:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", STRANGE)
 def test_commands_give_right_figures_or_one_line_and_devices_says_what_run_says(name: str, get: Get) -> None:
     measured, listed = check(name, "run", get), check(name, "devices", get)
     does_no_harm = name in HARMLESS or name.startswith("print") or name.endswith("at-release")
@@ -124,6 +122,6 @@ def test_commands_give_right_figures_or_one_line_and_devices_says_what_run_says(
     if measured.modes:
         different = {mode for mode, it in listed.modes.items() if not is_same(it, measured.modes[mode])}
         assert different == set()
-    # Of the others each EP has one; `python -m tests.strange` has them all.
+    # Of the others each EP has one.
     for command in OTHERS if name in THROUGHOUT else [OTHERS[[*STRANGE].index(name) % len(OTHERS)]]:
         check(name, command, get)

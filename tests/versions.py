@@ -1,26 +1,19 @@
-"""What works with which ONNX Runtime: environments of several versions, and the table in docs/choose-ep.md#versions-of-onnx-runtime of what they can.
+"""What works with which ONNX Runtime: environments of several versions, and the rows of the table in docs/choose-ep.md#versions-of-onnx-runtime.
 
-``ORTBENCH_TESTS_ENVIRONMENTS=DIR python -m tests.versions`` writes the table; .ci/run makes the environments. A row of it is
-what ``ortbench run --python`` said of every mode, with the outputs that the models are known to give.
+A row is what ``ortbench run --python`` said of every mode, with the outputs that the models are known to give; .ci/run makes the
+environments. When a test says that a row is another, the page is to have that.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests import installed  # noqa: F401 - before anything of ortbench is
-
-# isort: split
 from ortbench.model.modes import MODES
 from tests.conftest import MODELS, ROOT, lacking, ortbench
-from tests.refdevice import build
 
 VARIABLE = "ORTBENCH_TESTS_ENVIRONMENTS"
 VERSIONS = ("1.24.4", "1.27.0", "1.28.0", "newest")
@@ -29,7 +22,6 @@ CPU, WEBGPU, DEVICE = "CPU", "WebGPU (onnxruntime-ep-webgpu)", "the reference de
 MODEL_NAMES = ("multi_output", "transformer_ids")  # several dtypes; ids, whose range only the graph tells
 SOFTWARE_GPU = str(ROOT / "tests" / "software-gpu")
 _EP = {CPU: "cpu", WEBGPU: "webgpu", OPENVINO: "openvino"}
-_HEADER = ("ONNX Runtime", "EP", *(f"`{mode}`" for mode in MODES), "`bandwidth`")
 _ALL_MODES = ("--mode", "all", "--depth", 2)
 _ONCE = ("--iterations", 1, "--warmup", 1)
 
@@ -104,22 +96,3 @@ def _bandwidth(where: Sequence[object], prefix: Sequence[str], out: Path) -> str
         return "yes"
     assert "bandwidth is unsupported: " in ran.error_line
     return "–"
-
-
-def table(rows: Sequence[Row]) -> str:
-    """As docs/choose-ep.md#versions-of-onnx-runtime has it."""
-    return "\n".join([f"| {' | '.join(_HEADER)} |", "|---" * len(_HEADER) + "|", *map(str, rows)])
-
-
-def main() -> None:
-    """Write the table of what there are environments of."""
-    with tempfile.TemporaryDirectory() as out:
-        probe = subprocess.run([SOFTWARE_GPU, "true"], capture_output=True)
-        if probe.returncode != 0:
-            sys.exit("no software GPU here")
-        library = build(Path(out))
-        print(table([row(version, ep, library, Path(out)) for version, ep in ROWS]))
-
-
-if __name__ == "__main__":
-    main()

@@ -43,14 +43,6 @@ class NotFedBack(ResidentLoop):
         return state.buffers[1]
 
 
-class OneStepTooFew(ResidentLoop):
-    """The last step is left out."""
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self._calls.pop()
-
-
 class NeverBegun(ResidentLoop):
     """A loop goes on where the one before it ended."""
 
@@ -79,15 +71,6 @@ class ArraysNotFedBack(CpuLoop):
     def _step(self, *given: Any) -> None:
         super()._step(*given)
         self._state = self._first
-
-
-class OldArrays(CpuLoop):
-    """A step has the state before that which the last one left."""
-
-    def _step(self, *given: Any) -> None:
-        before = self._state
-        super()._step(*given)
-        self._older, self._state = before, getattr(self, "_older", self._state)
 
 
 class GrownOnce(ResidentLoop):
@@ -142,11 +125,9 @@ CASES: list[tuple[type[LoopMode], str]] = [
     (ResidentLoop, "late"),
     (TooEarly, "late"),
     (NotFedBack, "cell"),
-    (OneStepTooFew, "cell"),
     (NeverBegun, "cell"),
     (LastForAll, "cell"),
     (ArraysNotFedBack, "cell"),
-    (OldArrays, "cell"),
     (GrownOnce, "grow"),
     (WithoutSync, "slow"),
 ]
