@@ -69,11 +69,9 @@ def _sections(found: object) -> dict[str, list[str]]:
     sections: dict[str, list[str]] = {"": []}
     name = ""
     for line in (inspect.getdoc(found) or "").splitlines():
-        if re.fullmatch(r"(Args|Returns|Raises|Attributes):", line):
-            name = line[:-1]
-            sections[name] = []
-        else:
-            sections[name].append(line)
+        if heading := re.fullmatch(r"(Args|Returns|Raises|Attributes):", line):
+            name = heading[1]
+        sections.setdefault(name, []).extend([] if heading else [line])
     return sections
 
 
@@ -143,14 +141,19 @@ def _first(member: object) -> str:
 def document() -> str:
     """The page."""
     errors = ("OrtbenchError", "BadInput", "BenchmarkFailed", "NotComparable", "NotSaved", "Interrupted")
+    given = ("Result", "Verdict", "Comparison", "Bandwidth", "watch", "Progress")
     parts = [HEAD, "## Functions", "", _GIVEN, "", "| function | gives | | raises |", "|---|---|---|---|"]
     parts += [*(line for name in CALLS for line in _function(name)), ""]
-    parts += ["### `read(path)` → `Result`", "", *_paragraphs(_sections(ortbench.read)[""])]
-    parts += ["## Options", "", _TYPES, ""]
-    parts += ["## What they give back", ""]
     parts += [
-        line for name in ("Result", "Verdict", "Comparison", "Bandwidth", "watch", "Progress") for line in _class(name)
+        "### `read(path)` → `Result`",
+        "",
+        *_paragraphs(_sections(ortbench.read)[""]),
+        "## Options",
+        "",
+        _TYPES,
+        "",
     ]
+    parts += ["## What they give back", "", *(line for name in given for line in _class(name))]
     parts += ["## Errors", "", *(line for name in errors for line in _class(name))]
     return "\n".join(parts).rstrip() + "\n"
 

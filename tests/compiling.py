@@ -21,10 +21,8 @@ class BuildError(RuntimeError):
 def compile_library(
     what: str, sources: Sequence[Path], directory: Path, flags: Sequence[str] = (), libraries: Sequence[str] = ()
 ) -> Path:
-    """Compile the first of the sources, which includes the others, into a shared library, unless it is there already.
-
-    `what` it is, for messages. Raises `BuildError` where there is no compiler, or it fails.
-    """
+    """Compile the first of the sources, which includes the others, into a shared library, unless it is there already; `what` it is, for
+    messages. Raises `BuildError` where there is no compiler, or it fails."""
     command = [*_compiler(what), *_FLAGS, *flags]
     digest = hashlib.sha256(" ".join([*command, *libraries]).encode())
     for source in sources:

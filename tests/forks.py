@@ -36,12 +36,8 @@ _BYTES = 1 << 20  # of a request
 
 
 class Server:
-    """The process that commands are forked from; one command at a time.
-
-    Args:
-        clock: library of `tests.virtual.build`.
-        python: interpreter of the environment whose ortbench it is.
-    """
+    """The process that commands are forked from, one at a time; it has the library of `tests.virtual.build`, and the ortbench of an
+    interpreter's environment."""
 
     def __init__(self, clock: Path, python: Path) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -126,17 +122,8 @@ def _load() -> None:
     from rich.cells import cell_len
 
     onnxruntime.disable_telemetry_events()  # of which a thread takes care that does not outlive a fork
-    later = (
-        "onnx",
-        "pandas",
-        "scipy.special",
-        "matplotlib.style",
-        "jinja2",
-        "rich.progress",
-        "psutil",
-        "typer._click.decorators",
-    )
-    for name in later:
+    later = "onnx pandas scipy.special matplotlib.style jinja2 rich.progress psutil typer._click.decorators"
+    for name in later.split():
         importlib.import_module(name)
     with contextlib.suppress(ImportError):  # not on every system
         importlib.import_module("nvtx")
@@ -146,12 +133,7 @@ def _load() -> None:
 
 
 def _be(what: Callable[[], object], numbers: Sequence[int]) -> NoReturn:
-    """Be another process from here on.
-
-    Args:
-        what: it does.
-        numbers: of its standard input, output and error.
-    """
+    """Be another process from here on, that does something, with standard input, output and error of these numbers."""
     code = 1
     try:
         kept = [os.dup(number) for number in numbers]

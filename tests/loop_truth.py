@@ -12,7 +12,7 @@ import onnx
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.result import Case, Result
 from tests.refdevice import Events, Trace
-from tests.truth import COPIES, What, host_ns, is_kind, span_ns
+from tests.truth import COPIES, What, block_events, host_ns, is_kind, span_ns
 from tests.virtual import CALL_NS
 
 STATE_BYTES, X_BYTES = 1 << 20, 1 << 16
@@ -32,12 +32,9 @@ def runs_in(result: Result, case: Case, trace: Trace, count: int) -> list[list[E
     """What the device did in each run of each recorded sample, which has so many of them; a run begins with what is copied
     for it."""
     found = []
-    starts = sorted(at for other in result.cases for _, _, at in other.blocks["latency"])
+    starts = [at for other in result.cases for _, _, at in other.blocks["latency"]]
     for _, n, start in case.blocks["latency"]:
-        stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
-        events = trace.of("inference", "run", "alloc", "free", *COPIES)
-        events = events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)]
-        events = events[np.argsort(events["queued_ns"], kind="stable")]
+        events, stop = block_events(trace, starts, start)
         queued = events["queued_ns"]
         opening = np.append(queued[is_kind(events, "h2d", "run")], stop)
         inferences = queued[is_kind(events, "inference")][: count * (n + dropped_count(n))]

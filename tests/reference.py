@@ -96,13 +96,8 @@ def document() -> str:
         parts.append(f"## {panel if panel != OTHERS else 'Of one command'}\n")
         parts.append("| option | commands | in a suite | default | |\n|---|---|---|---|---|")
         for line in rows:
-            cells = (
-                line.name,
-                ", ".join(found[line]),
-                suite_key(line, found[line]),
-                "; ".join(filter(None, defaults[line])),
-                line.help,
-            )
+            told = "; ".join(filter(None, defaults[line]))
+            cells = (line.name, ", ".join(found[line]), suite_key(line, found[line]), told, line.help)
             parts.append(f"| {' | '.join(cells)} |")
         parts.append("")
     return "\n".join(parts)

@@ -94,9 +94,9 @@ def problems(file: Path, wanted: dict[str, Any]) -> list[str]:
 @cache
 def _validator(wanted: str) -> Any:
     """Checks data by a schema, which was checked itself."""
-    checker = jsonschema.Draft202012Validator
-    checker.check_schema(json.loads(wanted))
-    return checker(json.loads(wanted))
+    checker, found = jsonschema.Draft202012Validator, json.loads(wanted)
+    checker.check_schema(found)
+    return checker(found)
 
 
 if __name__ == "__main__":

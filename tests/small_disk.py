@@ -29,8 +29,8 @@ class SmallDisk:
     kept: Path
 
     def run(self, room: int, *arguments: object, meanwhile: str = "", **environment: str) -> Ran:
-        """Run `ortbench` with so many bytes, which are whole pages, left on the disk; `meanwhile` is a shell command that runs
-        when some blocks are measured and kept, and whose ``$0`` is the disk."""
+        """Run `ortbench` with so many bytes, which are whole pages, left on the disk; `meanwhile` is a shell command that runs when some blocks
+        are measured and kept, and whose ``$0`` is the disk."""
         shutil.rmtree(self.kept, ignore_errors=True)
         words = [self.place, self.kept, room + PAGE, meanwhile, *whole(arguments)]
         return ortbench(*words, **environment, ORTBENCH_TESTS_MAIN=f"{__name__}:main")

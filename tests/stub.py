@@ -16,9 +16,8 @@ from ortbench.api.calls import type_of
 from ortbench.plan.baseline import settable
 from ortbench.plan.options import baseline_option
 
-BASELINE = {
-    it.parameter: type_of(baseline_option(it)) for it in settable().values()
-}  # what `baseline_set` of a gate takes
+# What `baseline_set` of a gate takes.
+BASELINE = {it.parameter: type_of(baseline_option(it)) for it in settable().values()}
 
 
 def document() -> str:
@@ -35,11 +34,8 @@ def document() -> str:
     ]
     for name, function in calls.items():
         signature = inspect.signature(function)
-        body += [
-            f"def {name}(",
-            *_lines(_parameters(signature), "", ","),
-            f") -> {signature.return_annotation}: ...",
-        ]
+        parameters = _lines(_parameters(signature), "", ",")
+        body += [f"def {name}(", *parameters, f") -> {signature.return_annotation}: ..."]
     names = {name: it.__module__ for name, it in found.items() if name not in calls}
     names["__version__"] = "ortbench.core"
     imports = [f"from {module} import {name} as {name}" for name, module in names.items()]

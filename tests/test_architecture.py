@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import cast
@@ -186,16 +186,13 @@ print(found, file=sys.stderr)"""
         ("import os\nos.environ.update(_ORTBENCH_COMPLETE='complete_bash', COMP_WORDS='ortbench\\nrun\\n--ep\\n', COMP_CWORD='3')\n"
          "from ortbench.cli.program import main\ntry: main([])\nexcept SystemExit: pass",
          "onnxruntime onnx pandas numpy rich.table ortbench.features.suite.cli"),
-        ("import ortbench.model.metric_names, ortbench.model.kinds",
-         "numpy msgspec rich typer ortbench.plan.plan ortbench.model.result"),
         # What figures need is loaded while the model is: until the worker has its request nothing of it can begin.
-        ("import ortbench.cli.program, ortbench.jobs.run, ortbench.measure.driver",
-         "numpy scipy pandas rich pydantic psutil"),
+        ("import ortbench.cli.program, ortbench.jobs.run, ortbench.measure.driver", "numpy scipy pandas rich pydantic psutil"),
         ("from ortbench.worker import measuring, opening",
          "msgspec ortbench.model.schema ortbench.model.protocol ortbench.model.result ortbench.worker.inspection ortbench.worker.nodes "
          "onnx pandas"),
     ],
-    ids=["help", "api", "plugin", "process", "tab", "metrics", "run", "worker"],
+    ids=["help", "api", "plugin", "process", "tab", "run", "worker"],
 )  # fmt: skip
 def test_modules_load_only_what_most_runs_need(statements: str, heavy: str) -> None:
     found = f"print(sorted({{*{heavy.split()}}} & sys.modules.keys()), file=sys.stderr)"
@@ -231,74 +228,3 @@ def stderr_after(statements: str) -> list[str]:
     code = f"import sys\nsys.path[:] = {sys.path}\n{statements}"
     line = [sys.executable, "-S", "-c", code]
     return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stderr.splitlines()
-
-
-PARTS_OF_KINDS = {"loop", "chain", "load", "sweep", "shapes", "stages", "steps"}  # of results, cases, plans and jobs
-KINDS = {"RUN", "LOOP", "CHAIN", "LOAD", "SWEEP", "BANDWIDTH"}
-RESULTS = {"result", "one", "other", "baseline", "candidate"}
-# Of another thing: load average, a suggested loop, change points, kinds of options and of folders.
-OTHER_PARTS = ("options.py", "doctor/machine.py", "inspect/report.py", "measure/processor.py", "page/report/charts.py")
-MOST_KIND_TESTS = 32
-
-
-def test_the_kind_of_a_measurement_is_asked_in_few_lines_outside_its_record() -> None:
-    files = {place.as_posix(): tree for place, tree in nodes().items() if not place.as_posix().endswith(OTHER_PARTS)}
-    found = [f"{place}:{line}" for place, tree in files.items() for line in sorted({*kind_tests(tree)})]
-    assert len(found) <= MOST_KIND_TESTS, found
-
-
-def kind_tests(tree: list[ast.AST]) -> Iterator[int]:
-    """The lines of a file that compare a kind, or ask whether something has what only one kind has."""
-    for node in tree:
-        match node:
-            case ast.Compare(left=left, comparators=others):
-                sides = [left, *others]
-                kinds = [side for side in sides if called(side) == "kind"]
-                of_results = [
-                    side for side in kinds if isinstance(side, ast.Attribute) and called(side.value) in RESULTS
-                ]
-                if of_results or (kinds and any(map(is_kind, sides))):
-                    yield node.lineno
-                is_none = any(isinstance(side, ast.Constant) and side.value is None for side in sides)
-                asked = sides if is_none else []
-            case ast.Call(func=ast.Name(id="isinstance"), args=args):
-                workers = {"LoopInWorker", "ChainInWorker", "LoopWork", "ChainWork"}
-                yield from (side.lineno for side in args if called(side) in workers)
-                continue
-            case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.Assert(test=test):
-                asked = [test]
-            case ast.BoolOp(values=asked) | ast.comprehension(ifs=asked):
-                pass
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                asked = [operand]
-            case ast.Call(func=ast.Name(id="bool"), args=asked):
-                pass
-            case _:
-                continue
-        yield from (side.lineno for side in asked if called(side) in PARTS_OF_KINDS)
-
-
-def called(node: ast.AST) -> str:
-    """The last name of an expression; of a collection of one for each of several, that one's."""
-    match node:
-        case (
-            ast.NamedExpr(value=inner) | ast.SetComp(elt=inner) | ast.ListComp(elt=inner) | ast.GeneratorExp(elt=inner)
-        ):
-            return called(inner)
-        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=key), *_]):
-            return str(key)
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-    return ""
-
-
-def is_kind(node: ast.AST) -> bool:
-    """Whether an expression is one of the kinds, or several."""
-    match node:
-        case ast.Set(elts=several) | ast.Tuple(elts=several) | ast.List(elts=several):
-            return any(map(is_kind, several))
-        case ast.Attribute(value=inner, attr="key"):
-            return is_kind(inner)
-        case ast.Constant(value=value):
-            return isinstance(value, str) and value.upper() in KINDS and value.islower()
-    return called(node) in KINDS

@@ -18,12 +18,12 @@ def environment(folder: Path, inside: str = "bin/python") -> Path:
     return python
 
 
-@pytest.mark.parametrize("inside", ["bin/python", "bin/python3", "Scripts/python.exe", "python.exe"])
-def test_a_folder_stands_for_its_interpreter(tmp_path: Path, inside: str) -> None:
-    python = environment(tmp_path / "env", inside)
-    assert processes.interpreter_in(str(tmp_path / "env")) == str(python)
-    assert processes.interpreter_in(str(python)) == str(python)
-    processes.is_interpreter(str(tmp_path / "env"), "--python")
+def test_a_folder_stands_for_its_interpreter(tmp_path: Path) -> None:
+    for number, inside in enumerate(("bin/python", "bin/python3", "Scripts/python.exe", "python.exe")):
+        python = environment(tmp_path / str(number), inside)
+        for given in (tmp_path / str(number), python):
+            assert processes.interpreter_in(str(given)) == str(python)
+            processes.is_interpreter(str(given), "--python")
 
 
 def test_a_relative_path_is_one_from_the_root_on_and_links_stay(
@@ -43,23 +43,19 @@ def test_a_relative_path_is_one_from_the_root_on_and_links_stay(
     assert processes.interpreter_in("mine") == str(tmp_path / "mine" / "bin" / "python")
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("/home/me/venvs/openvino/bin/python", "openvino"),
-        ("/home/me/project/.venv/bin/python3", "project"),
-        ("/opt/1.24.4/Scripts/python.exe", "1.24.4"),
-        ("/usr/bin/python3.12", "python3.12"),
-        ("/usr/local/bin/python3", "python3"),
-        ("/opt/tools/my-python", "tools"),
-        ("FOLDER/other", "other"),
-        ("FOLDER/project/venv", "project"),
-    ],
-)
-def test_an_environment_is_called_by_its_folder(path: str, name: str, tmp_path: Path) -> None:
+def test_an_environment_is_called_by_its_folder(tmp_path: Path) -> None:
     environment(tmp_path / "other")
     environment(tmp_path / "project" / "venv")
-    assert processes.environment_name(path.replace("FOLDER", str(tmp_path))) == name
+    for path, name in {
+        "/home/me/venvs/openvino/bin/python": "openvino",
+        "/home/me/project/.venv/bin/python3": "project",
+        "/opt/1.24.4/Scripts/python.exe": "1.24.4",
+        "/usr/bin/python3.12": "python3.12",
+        "/opt/tools/my-python": "tools",
+        f"{tmp_path}/other": "other",
+        f"{tmp_path}/project/venv": "project",
+    }.items():
+        assert processes.environment_name(path) == name
 
 
 def test_packages_are_those_of_the_environment(tmp_path: Path) -> None:

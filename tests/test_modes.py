@@ -4,29 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.analysis.comparison import rows
 from ortbench.analysis.copies import add_shares
-from ortbench.features.gate.gates import regression_tests
-from ortbench.features.gate.plan import Limits
 from ortbench.features.page.report.page import build_page
-from ortbench.model.metric_names import MetricName, parse_metric
-from ortbench.model.modes import (
-    ALL_MODES,
-    CPU,
-    LATENCY,
-    MODES,
-    PER_ITEM,
-    PER_RUN,
-    PHASE_NAMES,
-    USUAL_MODES,
-    Mode,
-    is_rate,
-    mode_of,
-)
-from ortbench.plan.plan import Plan, check
-from ortbench.plan.plan_builder import modes_to_measure
+from ortbench.model.modes import LATENCY, MODES, PER_ITEM, PER_RUN, PHASE_NAMES, USUAL_MODES, is_rate, mode_of
 from ortbench.plan.target import Inputs, Target
-from ortbench.report.run import mode_table, splits
+from ortbench.report.run import mode_table
 from ortbench.worker import first_run, providers, session
 from ortbench.worker.modes import make_mode
 from tests.conftest import MODELS
@@ -55,29 +37,6 @@ def test_a_class_times_what_its_record_says(name: str) -> None:
     made, mode = make_mode(name, model, first_run.make_data(TINY, model, Inputs())), MODES[name]
     assert (made.name, made.per_call) == (name, 1)
     assert set(made.phases()) == {mode.timed_as(phase) for phase in mode.phases}
-
-
-def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    phases = ("h2d", "inference", "d2h")
-    made_up = Mode("made-up", "as nobody has thought of", phases=(*phases, LATENCY), extra=True, like="device-tensors")
-    for known in (MODES, ALL_MODES):
-        monkeypatch.setitem(known, "made-up", made_up)
-    assert modes_to_measure({"mode": ["all"]}) == (*MODES,)
-    assert modes_to_measure({"mode": ["made-up", "default"]}) == ("made-up", *USUAL_MODES)
-    check(Plan(TINY, modes=("made-up",)))
-    assert parse_metric("made-up.h2d.min") == MetricName("made-up", "h2d", "min")
-    limits = Limits(max_regression=0.05, metrics=(parse_metric("h2d"),))
-    (ratio_test,) = regression_tests(limits, [CPU, "made-up"])
-    assert (ratio_test.over.mode, ratio_test.over.phase) == ("made-up", "h2d")
-    result = result_of(
-        *(
-            measured(mode, latency=steady([3 * each] * 20), **{phase: steady([each] * 20) for phase in phases})
-            for mode, each in (("device-tensors", 2 * MS), ("made-up", MS))
-        )
-    )
-    assert [row[0] for row in mode_table(result).rows] == ["device-tensors", "made-up"]
-    assert len(splits(result)[1]) == 3
-    assert {row.key.mode for row in rows([result, result])} == {"device-tensors", "made-up"}
 
 
 def test_a_mode_that_a_stored_result_has_and_nobody_knows_has_nothing_special(undrawn: None) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ortbench.core.errors import BadInput
 from ortbench.features.load.plan import load_in, load_of
-from ortbench.model.modes import MODES, USUAL_MODES
+from ortbench.model.modes import USUAL_MODES
 from ortbench.plan.option_types import parse_dimension, parse_precision, parse_share
 from ortbench.plan.options import options_of, owners_in_features
 from ortbench.plan.plan import PLAN, Loop, Plan, check
@@ -32,51 +32,44 @@ def read(flag: str, *words: str) -> Any:
     return typed({flag: words}, "load")[flag]
 
 
-VALUES: list[tuple[str, list[str], dict[str, Any]]] = [
-    ("ep-option", [], {}),
-    ("ep-option", ["device_id=0", "a=b=c", "empty=", "trt.path=/x y"], {"device_id": "0", "a": "b=c", "empty": "", "trt.path": "/x y"}),
-    ("shape", ["x:1x3x224x224", "y:1,3", "z:7"], {"x": (1, 3, 224, 224), "y": (1, 3), "z": (7,)}),
-    ("shape", ["input:0:1x3", "a:b:c:2", "x:", "in:0:"], {"input:0": (1, 3), "a:b:c": (2,), "x": (), "in:0": ()}),
-    ("dim", ["batch=8", "sequence length=128", "none=0", "x=00"], {"batch": 8, "sequence length": 128, "none": 0, "x": 0}),
-    ("dim", ["total=past + sequence", "past_length + 1=3", "a=b"], {"total": "past + sequence", "past_length + 1": 3, "a": "b"}),
-    ("range", ["x:0,255", "y:-1.5,1e3", "z:3,3", "in:0:0,1"], {"x": (0.0, 255.0), "y": (-1.5, 1000.0), "z": (3.0, 3.0), "in:0": (0.0, 1.0)}),
-]  # fmt: skip
+def test_what_options_mean() -> None:
+    values: list[tuple[str, list[str], dict[str, Any]]] = [
+        ("ep-option", [], {}),
+        ("ep-option", ["device_id=0", "a=b=c", "empty=", "trt.path=/x y"], {"device_id": "0", "a": "b=c", "empty": "", "trt.path": "/x y"}),
+        ("shape", ["x:1x3x224x224", "y:1,3", "z:7"], {"x": (1, 3, 224, 224), "y": (1, 3), "z": (7,)}),
+        ("shape", ["input:0:1x3", "a:b:c:2", "x:", "in:0:"], {"input:0": (1, 3), "a:b:c": (2,), "x": (), "in:0": ()}),
+        ("dim", ["batch=8", "sequence length=128", "none=0", "x=00"], {"batch": 8, "sequence length": 128, "none": 0, "x": 0}),
+        ("dim", ["total=past + sequence", "past_length + 1=3", "a=b"], {"total": "past + sequence", "past_length + 1": 3, "a": "b"}),
+        ("range", ["x:0,255", "y:-1.5,1e3", "z:3,3", "in:0:0,1"], {"x": (0.0, 255.0), "y": (-1.5, 1000.0), "z": (3.0, 3.0), "in:0": (0.0, 1.0)}),
+    ]  # fmt: skip
+    for flag, words, value in values:
+        assert read(flag, *words) == value
 
 
-@pytest.mark.parametrize(("flag", "words", "value"), VALUES)
-def test_what_an_option_means(flag: str, words: list[str], value: dict[str, Any]) -> None:
-    assert read(flag, *words) == value
-
-
-# What cannot be read besides what tests/cli/refusals.txt has, and the end of what is said of it.
-UNREADABLE: list[tuple[str, list[str], str]] = [
-    ("ep-option", ["device_id", ""], "write it as key=value"),
-    ("shape", ["1x3", ":1x3", ":", ""], "write it as name:1x3x224x224"),
-    ("shape", ["x:1xN", "x:1.5", "x:1X3", "x:1*3", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"], "is not a whole number"),
-    ("dim", ["batch=", "batch=very many", "batch=3//2", "batch=2**sequence"], "is not a whole number"),
-    ("range", ["x", "x:", "x:1,", "x:,1", "x:a,b", "x:1,2,3", ":1,2", "1,2", ""], "write it as name:low,high"),
-    ("range", ["x:0,inf", "x:nan,1", "x:-inf,0"], "both ends must be finite numbers"),
-]
-
-
-@pytest.mark.parametrize(("flag", "words", "reason"), UNREADABLE)
-def test_what_cannot_be_read(flag: str, words: list[str], reason: str) -> None:
-    for word in words:
-        said = refusal(BadInput, read, flag, word)
-        assert said.startswith(f"--{flag} ")
-        assert said.endswith(reason)
+def test_what_cannot_be_read() -> None:
+    """Besides what tests/cli/refusals.txt has, and the end of what is said of it."""
+    unreadable: list[tuple[str, list[str], str]] = [
+        ("ep-option", ["device_id", ""], "write it as key=value"),
+        ("shape", ["1x3", ":1x3", ":", ""], "write it as name:1x3x224x224"),
+        ("shape", ["x:1xN", "x:1.5", "x:1X3", "x:1*3", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"], "is not a whole number"),
+        ("dim", ["batch=", "batch=very many", "batch=3//2", "batch=2**sequence"], "is not a whole number"),
+        ("range", ["x", "x:", "x:1,", "x:,1", "x:a,b", "x:1,2,3", ":1,2", "1,2", ""], "write it as name:low,high"),
+        ("range", ["x:0,inf", "x:nan,1", "x:-inf,0"], "both ends must be finite numbers"),
+    ]  # fmt: skip
+    for flag, words, reason in unreadable:
+        for word in words:
+            said = refusal(BadInput, read, flag, word)
+            assert (said.startswith(f"--{flag} "), said.endswith(reason)) == (True, True), said
 
 
 def test_whole_numbers_and_shares() -> None:
     assert parse_dimension("12", "--dim n=12") == 12
-    assert refusal(BadInput, parse_dimension, "x", "here") == "here: 'x' is not a whole number"
     for text, share in [("1%", 0.01), ("0.5%", 0.005), ("0.01", 0.01), ("100%", 1.0), ("2", 2.0), ("1e-3", 0.001)]:
         assert parse_share(text, "--precision") == pytest.approx(share)
     assert [parse_precision(text) for text in ("0", "0%", "1%")] == [0.0, 0.0, 0.01]
-    reason = "write a share above zero such as 1% or 0.01"
     for text in ["0", "0%", "-1%", "-0.1", "", "%", "1%%", "one", "nan", "nan%", "inf", "1000%"]:
-        assert refusal(BadInput, parse_share, text, "--precision") == f"--precision {text!r}: {reason}"
-    assert refusal(BadInput, parse_precision, "-1%") == f"--precision '-1%': {reason}"
+        assert refusal(BadInput, parse_share, text, "--precision").startswith(f"--precision {text!r}: ")
+    assert refusal(BadInput, parse_precision, "-1%").startswith("--precision '-1%': ")
 
 
 # Lists: configurations of one run
@@ -113,40 +106,36 @@ def test_lists_of_each_kind(given: dict[str, Any], found: list[dict[str, Any]]) 
     assert configurations(given) == found
 
 
-def test_threads_between_operators_are_of_parallel_configurations_alone() -> None:
-    def planned(**given: str) -> list[Plan]:
-        words = typed({flag.replace("_", "-"): it for flag, it in given.items()})
-        return plan_configurations(words, "run", lambda it: plan_of("models/tiny.onnx", it))
+def planned(command: str, given: dict[str, Any]) -> list[Plan]:
+    make = load_of if command == "load" else plan_of
+    return plan_configurations(typed(given, command), command, lambda it: make("models/tiny.onnx", it))
 
-    found = planned(execution_mode="sequential,parallel", inter_op_threads="2,4")
+
+def test_threads_between_operators_are_of_parallel_configurations_alone() -> None:
+    found = planned("run", {"execution-mode": "sequential,parallel", "inter-op-threads": "2,4"})
     modes = [(it.target.execution_mode, it.target.inter_op_threads) for it in found]
     assert modes == [("sequential", None), ("parallel", 2), ("parallel", 4)]
     with pytest.raises(BadInput, match="operators run one at a time"):
-        check(planned(execution_mode="sequential", inter_op_threads="2")[0])
+        check(planned("run", {"execution-mode": "sequential", "inter-op-threads": "2"})[0])
 
 
 def test_lists_of_workers_and_of_what_clients_of_a_load_have() -> None:
-    given = typed({"rate": "10,20", "workers": "1,2", "sessions": "shared,process"}, "load")
-    found = plan_configurations(given, "load", lambda it: load_of("models/tiny.onnx", it))
+    found = planned("load", {"rate": "10,20", "workers": "1,2", "sessions": "shared,process"})
     pairs = [(sessions, workers) for sessions in ("shared", "process") for workers in (1, 2)]
-    assert [(load_in(it).sessions, load_in(it).workers, load_in(it).rate) for it in found] == [
-        (*it, (10, 20)) for it in pairs
-    ]
+    assert [(it.sessions, it.workers, it.rate) for it in map(load_in, found)] == [(*it, (10, 20)) for it in pairs]
     assert name_configurations(found) == [f"sessions={sessions} workers={workers}" for sessions, workers in pairs]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"intra-op-threads": "1,x"}, "--intra-op-threads 'x': is not a whole number; several are written as 1,2"),
-        ({"intra-op-threads": "1,"}, "--intra-op-threads '': is not a whole number; several are written as 1,2"),
+def test_what_is_no_list() -> None:
+    no_number = "is not a whole number; several are written as 1,2"
+    for given, message in (
+        ({"intra-op-threads": "1,x"}, f"--intra-op-threads 'x': {no_number}"),
+        ({"intra-op-threads": "1,"}, f"--intra-op-threads '': {no_number}"),
         ({"intra-op-threads": "2,2"}, "--intra-op-threads 2,2: '2' is in the list twice"),
         ({"dim": ["b=1,1"]}, "--dim b=1,1: '1' is in the list twice"),
         ({"dim": ["b=1,"]}, "--dim b=: '' is not a whole number"),
-    ],
-)
-def test_what_is_no_list(given: dict[str, Any], message: str) -> None:
-    assert refusal(BadInput, plans, given) == message
+    ):
+        assert refusal(BadInput, plans, given) == message
     sizes = ",".join(map(str, range(1, MAX_CONFIGURATIONS + 1)))
     assert len(configurations({"dim": [f"b={sizes}"]})) == MAX_CONFIGURATIONS
 
@@ -204,8 +193,6 @@ def test_the_worker_reads_the_plan_that_was_sent() -> None:
 def test_what_is_measured_unless_something_else_is_asked_for() -> None:
     usual = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
     assert Plan("m.onnx").modes == USUAL_MODES == usual
-    more = ("cpu-tensors-pinned", "device-tensors-pinned", "pipelined", "device-resident-async")
-    assert tuple(MODES) == (*usual, *more)
     made = Plan("m.onnx")
     assert (made.loop, made.timeout_s) == (Loop(warmup=None, duration_s=5.0, iterations=None, precision=0.01), 600.0)
     assert (made.target.ep, made.target.no_cpu_fallback, made.inputs.seed) == ("auto", False, 0)

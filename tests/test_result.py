@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 
@@ -26,37 +27,26 @@ def whole() -> Result:
     """A result with a value in every field."""
     times: dict[str, list[int | float]] = {"latency": [3_000, 1_000, 2_000], "h2d": [10, 20]}
     case = Case(
-        mode="host-accessible",
-        status="failed",
-        reason="“quoted”, \\ and\nmore",
-        checks={"outputs": {"verdict": "failed"}, "zero_copy": {"verdict": "passed", "how": "seen"}},
-        speedup=Value(1.5, (1.25, 1.75)),
-        sync={"kind": "run", "cost_ns": 0, "how": "seen", "h2d": None, "d2h": None},
-        samples={phase: [*ns] for phase, ns in times.items()},
+        mode="host-accessible", status="failed", reason="“quoted”, \\ and\nmore",
+        checks={"outputs": {"verdict": "failed"}, "zero_copy": {"verdict": "passed", "how": "seen"}}, speedup=Value(1.5, (1.25, 1.75)),
+        sync={"kind": "run", "cost_ns": 0, "how": "seen", "h2d": None, "d2h": None}, samples={phase: [*ns] for phase, ns in times.items()},
         blocks={"latency": [[0, 2, 100], [1, 1, 200]], "h2d": [[0, 2, 300]]},
-    )
+    )  # fmt: skip
     case.metrics = {"latency": summarise(times["latency"], [2, 1]), "h2d": summarise(times["h2d"])}
     case.set_metric("copies", -3, derived=True)
     load_average: Any = {"start": [0.5, 0.25, 0.125], "end": None}
     return Result(
-        tool={"name": "ortbench", "version": "0"},
-        created="2026-01-01T00:00:00+00:00",
-        command=["ortbench", "run", "a b"],
+        tool={"name": "ortbench", "version": "0"}, created="2026-01-01T00:00:00+00:00", command=["ortbench", "run", "a b"],
         environment={"onnxruntime": "1.0", "cpu": {"model": "µ"}, "gpus": [], "load_average": load_average},
         model={"path": "m.onnx", "sha256": "0", "outputs": [], "inputs": [tensor("x", [1, 3], 12), tensor("s", [])]},
         target={
-            "ep": "e",
-            "device": {"type": "GPU", "name": "gpu", "index": 0},
+            "ep": "e", "device": {"type": "GPU", "name": "gpu", "index": 0}, "sync": None, "ep_options": {},
             "memory": {"kind": "none", "default": None, "host_accessible": None},
-            "sync": None,
-            "ep_options": {},
         },
         placement={"nodes": {"e": 3}, "memcpy_nodes": 0, "cpu_operators": {}},
-        setup={"session_ns": 1, "first_inference_ns": 2, "seed": 0},
-        stopped={"reason": "interrupted"},
-        warnings=[{"code": "c", "message": "m"}],
-        cases=[case, Case("cpu-tensors")],
-    )
+        setup={"session_ns": 1, "first_inference_ns": 2, "seed": 0}, stopped={"reason": "interrupted"},
+        warnings=[{"code": "c", "message": "m"}], cases=[case, Case("cpu-tensors")],
+    )  # fmt: skip
 
 
 # What is refused
@@ -75,10 +65,6 @@ def at(place: str, value: Any = ...) -> Callable[[dict[str, Any]], object]:
             data[last] = value
 
     return change
-
-
-def whole_with(**parts: Any) -> Callable[[dict[str, Any]], object]:
-    return lambda data: data.update(parts)
 
 
 SWEEP: dict[str, Any] = {"kind": "sweep", "sweep": {"slo": None}, "shapes": [{"name": "all", "point": {}, "shape": {}}]}
@@ -122,11 +108,11 @@ WRONG: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (at("cases.1.point", {"batch": 8}), 'cases[1].point: no axis "batch" has 8'),
     (at("kind", "walk"), 'kind: "walk" is none of the kinds that are known'),
     (at("kind", "loop"), 'the key "loop" is missing or empty'),
-    (whole_with(kind="soak", soak=SOAK), 'soak.order: "by size" is none of the values that are known'),
-    (whole_with(**LOAD, knee={"walking": None}), 'knee: there is no "walking"'),
-    (whole_with(**SWEEP, switching=[SWITCHED]), "switching[0].shapes: at least one shape is needed"),
-    (whole_with(**SWEEP, best={"mode": "walking", "modes": {}}), 'best.mode: there is no "walking"'),
-    (whole_with(**SWEEP, best={"mode": None, "modes": {"cpu-tensors": BEST}}), 'best.modes.cpu-tensors: there is no "batch=9"'),
+    (lambda data: data.update(kind="soak", soak=SOAK), 'soak.order: "by size" is none of the values that are known'),
+    (lambda data: data.update(**LOAD, knee={"walking": None}), 'knee: there is no "walking"'),
+    (lambda data: data.update(**SWEEP, switching=[SWITCHED]), "switching[0].shapes: at least one shape is needed"),
+    (lambda data: data.update(**SWEEP, best={"mode": "walking", "modes": {}}), 'best.mode: there is no "walking"'),
+    (lambda data: data.update(**SWEEP, best={"mode": None, "modes": {"cpu-tensors": BEST}}), 'best.modes.cpu-tensors: there is no "batch=9"'),
 ]  # fmt: skip
 
 
@@ -171,10 +157,8 @@ def test_files_that_are_no_results(tmp_path: Path) -> None:
 
 def test_the_text_is_for_reading() -> None:
     text = result_json(whole())
-    assert text.endswith("}\n")
     assert text.startswith('{\n  "schema_version": 2,\n  "tool": {\n')
-    assert '"model": "µ"' in text
-    lines = {'"latency": [3000, 1000, 2000],', '"h2d": [10, 20]', '"ci95": [1.25, 1.75],', "[0, 2, 100],"}
+    lines = {'"latency": [3000, 1000, 2000],', '"ci95": [1.25, 1.75],', "[0, 2, 100],"}
     assert lines <= {line.strip() for line in text.splitlines()}
 
 
@@ -228,31 +212,21 @@ def test_writing_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["disk", "Ctrl-C"])
-def test_an_interrupted_rename_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
-) -> None:
+def test_an_interrupted_rename_leaves_the_old_file(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "result.json"
     save(whole(), path)
     before = path.read_bytes()
-
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(type(error)):
+    with patch.object(os, "replace", side_effect=error), pytest.raises(type(error)):
         save(Result(tool={"name": "", "version": ""}, created="", command=[]), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
-# What a result knows of itself
-
-
 def test_what_a_result_knows_of_itself() -> None:
     result = whole()
-    assert (result.case("cpu-tensors"), result.case("device-tensors")) == (result.cases[1], None)
+    assert [result.case(it) for it in ("cpu-tensors", "device-tensors")] == [result.cases[1], None]
     assert result.case("host-accessible") is None  # it failed
-    assert [result.cases[0].median(it) for it in ("latency", "inference", "none")] == [2_000, None, None]
+    assert [result.cases[0].median(it) for it in ("latency", "inference")] == [2_000, None]
     for message in ("m", "another"):
         result.warn("c", message)
     assert [warning["message"] for warning in result.warnings] == ["m", "another"]

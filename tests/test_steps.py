@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.core.expressions import match_pairs, names_in, nearest, value_of
+from ortbench.core.expressions import match_pairs, names_in, value_of
 from ortbench.features.loop.plan import Decoder, Steps, loop_of, steps_from
 from ortbench.model.modes import USUAL_LOOP_MODES, Part
 from ortbench.plan.option_types import parse_pairings
@@ -46,22 +45,21 @@ def test_patterns_stand_for_pairs_in_the_order_of_the_outputs() -> None:
     assert match_pairs([("*", "in_*")], ["a", "b"], ["in_b", "in_a"]) == [("a", "in_a"), ("b", "in_b")]
 
 
-@pytest.mark.parametrize(
-    ("feedback", "message"),
-    [
-        ([("present", "ids")], "present=ids: the model has no such output; it has present.1.key, present.0.key, present.1.value …"),
-        ([("zzz.*", "ids.*")], "zzz.*=ids.*: the model has no such output; it has logits, present.0.key, present.0.value, present.1.key, present.1.value"),
-        ([("present.*", "past.*")], "present.*=past.*: the model has no input 'past.0.key'; it has past_key_values.0.key, past_key_values.1.key, past_key_values.1.value …"),
+def test_patterns_that_fit_nothing_or_too_much() -> None:
+    feedback: list[tuple[list[tuple[str, str]], str]] = [
+        ([("present", "ids")], "present=ids: the model has no such output; it has present.1.key"),
+        ([("zzz.*", "ids.*")], "zzz.*=ids.*: the model has no such output; it has logits"),
+        (
+            [("present.*", "past.*")],
+            "present.*=past.*: the model has no input 'past.0.key'; it has past_key_values.0.key",
+        ),
         ([("logits", "ids"), ("logits", "ids")], "logits=ids: 'logits' is fed back already"),
         ([("logits", "ids"), ("present.0.key", "ids")], "present.0.key=ids: 'ids' is fed already"),
-    ],
-)  # fmt: skip
-def test_patterns_that_fit_nothing_or_too_much(feedback: list[tuple[str, str]], message: str) -> None:
-    assert refusal(BadInput, match_pairs, feedback, OUTS, INS) == f"--feedback {message}"
+    ]
+    for pairs, message in feedback:
+        assert refusal(BadInput, match_pairs, pairs, OUTS, INS).startswith(f"--feedback {message}")
     dot = refusal(BadInput, match_pairs, [("a.c", "x")], ["abc"], ["x"])
     assert dot == "--feedback a.c=x: the model has no such output; it has abc"
-    assert (nearest("hiden", ["x", "hidden"]), nearest("x", [])) == ("; it has hidden …", "")
-    assert nearest("zzz", [f"name{n}" for n in range(9)]) == f"; it has {', '.join(f'name{n}' for n in range(8))} …"
 
 
 # Options
@@ -100,12 +98,12 @@ def test_options_of_what_is_no_loop() -> None:
 
 def test_modes_of_a_loop() -> None:
     usual = ("cpu-tensors", "device-resident", "host-accessible")
-    for modes, found in (
+    for given, found in (
         ({}, usual),
         ({"mode": ["all"]}, (*usual, "shared")),
         ({"mode": ["shared", "default"]}, ("shared", *usual)),
     ):
-        assert modes_to_measure({"feedback": FED, **modes}) == found
+        assert modes_to_measure({"feedback": FED, **given}) == found
     assert "shared" not in modes_to_measure({})
     plan = loop_of(TINY, {"feedback": FED, "steps": 3})
     assert plan.worker_request()["steps"] == asdict(Steps(FED, 3))
@@ -118,11 +116,9 @@ def test_a_folder_whose_cache_is_shared_is_measured_so(shared: bool, tmp_path: P
     folder = genai_folder(tmp_path / "model", "gpt", shared)
     usual = (*USUAL_LOOP_MODES, *["shared"] * shared)
     asked: list[tuple[dict[str, Any], tuple[str, ...], bool | None]] = [
-        ({}, usual, shared),
-        ({"mode": ["cpu-tensors"]}, ("cpu-tensors",), False),
-        ({"mode": ["shared"]}, ("shared",), True),
+        ({}, usual, shared), ({"mode": ["cpu-tensors"]}, ("cpu-tensors",), False), ({"mode": ["shared"]}, ("shared",), True),
         ({"feedback": FED}, usual, None),
-    ]
+    ]  # fmt: skip
     for given, modes, fixed in asked:
         plan = loop_of(str(folder), given)
         assert (plan.model, plan.modes) == (str(folder / "model.onnx"), modes)
@@ -166,9 +162,8 @@ def test_values() -> None:
         value_of("1/index", {"index": np.arange(3)}, "--x")
 
 
-@pytest.mark.parametrize(
-    ("text", "known", "message"),
-    [
+def test_what_has_no_value() -> None:
+    unknown: list[tuple[str, dict[str, int], str]] = [
         ("a+b", {"b": 1, "step": 0}, "'a' is not known here; known are b, step"),
         ("1+m[0]", {"a": 1}, "'m[0]' is not known here; known are a"),
         ("a", {}, "'a' is not known here; known are nothing"),
@@ -176,8 +171,6 @@ def test_values() -> None:
         ("1/(a-2)", {"a": 2}, "divides by zero"),
         ("1%a", {"a": 0}, "divides by zero"),
         ("a/1", {"a": 10**400}, "is beyond all bounds"),
-    ],
-)
-def test_what_has_no_value(text: str, known: dict[str, int], message: str) -> None:
-    with pytest.raises(BadInput, match=f"^{re.escape(f'--x {text}: {message}')}$"):
-        value_of(text, known, f"--x {text}")
+    ]
+    for text, known, message in unknown:
+        assert refusal(BadInput, value_of, text, known, f"--x {text}") == f"--x {text}: {message}"

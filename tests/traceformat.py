@@ -2,8 +2,7 @@
 
 After Google's document "Trace Event Format": the JSON object form, and of its events those that ortbench writes: complete
 (``X``), instant (``i``) and metadata (``M``). Stricter than the viewers: whole nanoseconds, events in the order of their
-times, names for all processes and threads that are used and for no others, and slices of a thread either apart or one
-inside the other.
+times, names for all processes and threads that are used and for no others, and slices of a thread either apart or nested.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ class Slice:
 
     @property
     def end(self) -> int:
-        """When it was over."""
         return self.start + self.duration
 
     def holds(self, other: Slice) -> bool:
@@ -46,14 +44,8 @@ class Slice:
 
 @dataclass
 class Trace:
-    """A trace that keeps to the format.
-
-    Attributes:
-        other: ``otherData``.
-        tracks: slices in order, by the names of process and thread.
-        marks: instant events likewise: name, time and args.
-        order: names of tracks by process, as they are to be shown.
-    """
+    """A trace that keeps to the format: slices in order, and instant events (name, time, args), by the names of process and thread; names
+    of tracks by process, as they are to be shown."""
 
     other: dict[str, Any]
     tracks: dict[tuple[str, str], list[Slice]] = field(default_factory=dict)
@@ -67,7 +59,6 @@ class Trace:
         return name
 
     def __getitem__(self, track: str) -> list[Slice]:
-        """The slices of a track of the only process."""
         return self.tracks[self.process, track]
 
 
@@ -117,7 +108,6 @@ def check_event(event: dict[str, Any]) -> None:
 
 def nanoseconds(microseconds: Decimal | int) -> int:
     """Microseconds with at most three decimals."""
-    assert isinstance(microseconds, (Decimal, int)), microseconds
     ns = Decimal(microseconds) * 1000
     assert ns == int(ns), microseconds
     return int(ns)

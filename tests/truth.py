@@ -35,10 +35,8 @@ What = tuple[str | int, ...]
 
 def relu_model(path: Path, size: int) -> Path:
     """A Relu over `size` bytes of float32: as many go in as come out."""
-    text = (
-        f'<ir_version: 8, opset_import: ["" : 17]> g (float[{size // 4}] x) => (float[{size // 4}] y) {{ y = Relu(x) }}'
-    )
-    onnx.save(onnx.parser.parse_model(text), path)
+    graph = f"g (float[{size // 4}] x) => (float[{size // 4}] y) {{ y = Relu(x) }}"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}'), path)
     return path
 
 
@@ -60,13 +58,8 @@ def run_on_device(
 
 
 def in_fork(function: str, *arguments: object, **environment: str) -> Any:
-    """What a function prints as JSON, in a process that has no library registered yet.
-
-    Args:
-        function: as module:function; where it is to take time, it calls `tests.virtual.attach`.
-        arguments: it finds in `sys.argv`.
-        environment: of its process.
-    """
+    """What a function, as module:function, prints as JSON, in a process that has no library registered yet, with arguments in `sys.argv`;
+    where it is to take time, it calls `tests.virtual.attach`."""
     done = ortbench(*arguments, **{MAIN: function}, **environment)
     assert done.code == 0, done.err
     return json.loads(done.out.splitlines()[-1])
@@ -151,15 +144,20 @@ def is_kind(events: Events, *kinds: str) -> npt.NDArray[np.bool_]:
     return np.isin(events["kind"], [NUMBER[kind] for kind in kinds])
 
 
+def block_events(trace: Trace, starts: Iterable[int], start: int) -> tuple[Events, int]:
+    """What the device was asked for from the start of a block to that of the next one, in order, and when that is."""
+    stop = min((at for at in starts if at > start), default=np.iinfo(np.int64).max)
+    events = trace.of("inference", "run", "alloc", "free", *COPIES)
+    events = events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)]
+    return events[np.argsort(events["queued_ns"], kind="stable")], int(stop)
+
+
 def iterations(result: Result, case: Case, phase: str, block: int, trace: Trace) -> list[Events]:
     """What the device did in each iteration of a block, those that are not recorded included."""
     _, n, start = case.blocks[phase][block]
     count = n + dropped_count(n)
-    starts = sorted(at for other in result.cases for blocks in other.blocks.values() for _, _, at in blocks)
-    stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
-    events = trace.of("inference", "run", "alloc", "free", *COPIES)
-    events = events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)]
-    events = events[np.argsort(events["queued_ns"], kind="stable")]
+    starts = [at for other in result.cases for blocks in other.blocks.values() for _, _, at in blocks]
+    events, stop = block_events(trace, starts, start)
     if phase in ("h2d", "d2h"):
         copies = events[is_kind(events, phase)]
         each = len(result.model["inputs" if phase == "h2d" else "outputs"])

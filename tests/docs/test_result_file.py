@@ -18,8 +18,6 @@ from tests.conftest import ROOT
 PAGE = (ROOT / "docs" / "result-file.md").read_text(encoding="utf-8")
 JQ = re.findall(r"^jq .+$", PAGE, re.MULTILINE)
 PYTHON = re.findall(r"^```python\n(.+?)^```", PAGE, re.MULTILINE | re.DOTALL)
-
-
 assert (len(JQ), len(PYTHON)) == (3, 2)
 
 
@@ -56,6 +54,5 @@ def test_what_a_tool_for_histories_reads(tmp_path: Path) -> None:
         rows = [*csv.DictReader(file)]
     metrics = [it["column"] for it in configured["metrics"].values()]
     columns = [configured["time_column"], *configured["attributes"], *metrics]
-    assert [[row[it] for it in columns] for row in rows] == [
-        [day, "1.31.1", "5285603"] for day in ("2026-10-01T02:00:00+00:00", "2026-10-02T02:00:00+00:00")
-    ]
+    days = ("2026-10-01T02:00:00+00:00", "2026-10-02T02:00:00+00:00")
+    assert [[row[it] for it in columns] for row in rows] == [[day, "1.31.1", "5285603"] for day in days]

@@ -59,20 +59,18 @@ def carry_out(script: str, place: Path, ortbench: str, **environment: str) -> su
 
 
 def test_its_form() -> None:
-    """Only the job that pushes may write; what the gate writes is kept whatever it says; the history is handed on."""
+    """Only the job that pushes may write; what the gate writes is kept whatever it says; the exit codes it names are those of gates."""
     assert WORKFLOW["permissions"] == {"contents": "read"}
     assert "permissions" not in JOBS["gate"]
     assert JOBS["history"]["permissions"] == {"contents": "write", "deployments": "write"}
     _, arguments = command_of("gate")
     upload = uses("gate", "actions/upload-artifact")
-    assert JOBS["gate"]["steps"][-1] is upload
-    assert upload["if"] == "always()"
+    assert (JOBS["gate"]["steps"][-1], upload["if"]) == (upload, "always()")
     assert upload["with"]["path"].split() == [value_of(arguments, "--junit"), f"{value_of(arguments, '--out')}/"]
-    _, arguments = command_of("history")
     given = uses("history", "benchmark-action/github-action-benchmark")["with"]
-    assert given["output-file-path"] == value_of(arguments, "--action-json")
-    assert (given["tool"], given["auto-push"]) == ("customSmallerIsBetter", True)
-    assert given["github-token"] == "${{ secrets.GITHUB_TOKEN }}"
+    assert given["output-file-path"] == value_of(command_of("history")[1], "--action-json")
+    (comment,) = re.findall(r"# (0 passed.*?): 4 is only a warning", TEXT)
+    assert comment.split(", ") == [f"{code} {meaning}" for meaning, code in CODES.items()]
 
 
 CODES = {
@@ -81,20 +79,14 @@ CODES = {
 }  # fmt: skip
 
 
-def test_the_exit_codes_it_names() -> None:
-    (comment,) = re.findall(r"# (0 passed.*?): 4 is only a warning", TEXT)
-    assert comment.split(", ") == [f"{code} {meaning}" for meaning, code in CODES.items()]
-
-
 @pytest.mark.process
-@pytest.mark.parametrize("code", [*CODES.values(), errors.INTERRUPTED, 127])
+@pytest.mark.parametrize("code", [errors.DONE, errors.REGRESSION, errors.CANNOT_TELL, 127])
 def test_only_cannot_tell_is_forgiven(code: int, tmp_path: Path) -> None:
     done = carry_out(command_of("gate")[0], tmp_path, f"exit {code}")
-    assert done.returncode == (0 if code == errors.CANNOT_TELL else code)
+    assert (done.returncode, done.stderr) == (0 if code == errors.CANNOT_TELL else code, "")
     warnings = [line for line in done.stdout.splitlines() if line.startswith("::")]
     assert len(warnings) == (code == errors.CANNOT_TELL)
     assert all(re.fullmatch(r"::warning title=[^:,]+::[^%]+", line) for line in warnings)
-    assert done.stderr == ""
 
 
 @pytest.mark.process
@@ -114,7 +106,6 @@ def test_its_commands_run(job: str, tmp_path: Path) -> None:
         assert {"cpu-tensors", "cpu-tensors latency median"} <= {case.get("name") for case in suite}
     else:
         entries = json.loads((tmp_path / value_of(arguments, "--action-json")).read_text(encoding="utf-8"))
-        assert entries
         assert {entry["unit"] for entry in entries} == {"ms"}
 
 
