@@ -50,25 +50,28 @@ def nodes_heading(result: Result) -> str:
     """What the tables are about, and how far their times can be trusted."""
     nodes = result.nodes
     assert nodes is not None
-    measured = _latency_of_cpu(result)
-    beside = "" if measured is None else f", {duration(measured)} without"
-    said = f"Nodes: {units.count(nodes['runs'], 'inference')} under ONNX Runtime's profiler, {duration(nodes['run_ns'])} each with its own time{beside}."
+    said = f"Nodes: {units.count(nodes['runs'], 'inference')} under ONNX Runtime's profiler, {duration(nodes['run_ns'])} each with its own time{_plain_latency(result, nodes)}."
     if nodes["outside_ns"] < 0:
         return f"{said} Nodes ran at the same time: their shares add up to more than 100%."
     is_on_host = result.target["memory"]["kind"] == "host"
     return said if is_on_host else f"{said} Where the EP is asynchronous, a node's time is that of its launch."
 
 
-def _latency_of_cpu(result: Result) -> float | None:
-    return None if (case := result.case(CPU)) is None else case.median("latency")
+def _plain_latency(result: Result, nodes: Nodes) -> str:
+    """What an inference takes without the profiler, which only adds to that: what takes less with it was measured at a quieter time."""
+    latency_ns = result.median(CPU, "latency")
+    if latency_ns is None:
+        return ""
+    return f", {duration(latency_ns)} without" + " at a busier time" * (latency_ns > nodes["run_ns"])
 
 
 def node_tables(result: Result) -> list[Table]:
     """The tables of a result's ``nodes``; the first has the profiler's own cost below it."""
     nodes = result.nodes
     assert nodes is not None
-    without = f", without {duration(ns)}" if (ns := _latency_of_cpu(result)) is not None else ""
-    cost = f"Under ONNX Runtime's profiler an inference takes {duration(nodes['run_ns'])}{without}."
+    cost = (
+        f"Under ONNX Runtime's profiler an inference takes {duration(nodes['run_ns'])}{_plain_latency(result, nodes)}."
+    )
     each = [_each(nodes, cost)] if "each" in nodes else []
     kernels = [_kernels(nodes["kernels"], nodes.get("each", ()))] if "kernels" in nodes else []
     return [*each, *kernels, _operators(nodes), _eps(nodes), *outline(nodes)]

@@ -182,7 +182,10 @@ def test_the_difference_is_that_of_the_medians_that_tables_have(ratio: float | N
     told = {} if ratio is None else {"cpu-tensors": ratio}
     found = explain(result(chain(*LAYERS), MS), result(chain(*LAYERS), 1200 * US), told=told)
     assert sentence(why_facts(found)[0]) == f"Why: cpu-tensors takes {said}, which the profiler does not show."
-    assert "takes 1.00 ms before, 1.20 ms after" in sentence(limit_facts(found)[0])
+    assert sentence(limit_facts(found)[0]) == (
+        "Under the profiler; without it, at a busier time, cpu-tensors takes 1.00 ms before, 1.20 ms after."
+    )
+    assert limit_facts(explain(result(PLAIN, 400 * US), result(PLAIN, 400 * US)))[0].verdict == "profiler"
     assert why_data(found)["candidate_ns"] == 1200 * US
 
 
@@ -292,9 +295,10 @@ CONVERTED = [
     [
         (None, ["why faster-mixed", "slower-node slower"]),
         ((90, 110), ["why faster-mixed", "slower-node slower", "in-float confirmed"]),
+        ((1, 5), ["why faster-mixed", "slower-node slower"]),  # 1 %, as two processes may differ
         ((-5, 110), ["why faster-mixed", "slower-node slower", "in-float open"]),
-        ((-20, 0), ["why faster-mixed", "slower-node slower", "in-float not-confirmed"]),
-        ((), ["why faster-mixed", "slower-node slower", "in-float not-measured"]),
+        ((-20, 5), ["why faster-mixed", "slower-node slower"]),
+        ((), ["why faster-mixed", "slower-node slower"]),
     ],
 )
 def test_a_node_that_is_slower_quantized_is_named_and_what_it_saves_in_float(

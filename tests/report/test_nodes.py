@@ -73,9 +73,10 @@ def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
 
 
 def test_the_heading_says_what_the_times_are() -> None:
-    made, on_host = with_nodes(), with_nodes()
+    made, on_host, quieter = with_nodes(), with_nodes(), with_nodes(run_ns=800_000)
     words = "Nodes: 20 inferences under ONNX Runtime's profiler, 1.00 ms each with its own time"
     assert placement.nodes_heading(made).startswith(f"{words}, 900 µs without. Where the EP is asynchronous")
+    assert "800 µs each with its own time, 900 µs without at a busier time." in placement.nodes_heading(quieter)
     on_host.target["memory"]["kind"], on_host.cases = "host", []
     assert placement.nodes_heading(on_host) == f"{words}."
 
@@ -131,5 +132,5 @@ def test_nodes_by_time_a_loop_with_what_its_body_takes_and_the_remainder() -> No
         "whole inference",
     ]
     assert [row[2:] for row in shown.rows[-2:]] == [("370 ns", "37.0%"), ("1.00 µs", "100%")]
-    assert shown.rest == "Under ONNX Runtime's profiler an inference takes 1.00 ms, without 900 µs."
+    assert shown.rest == "Under ONNX Runtime's profiler an inference takes 1.00 ms, 900 µs without."
     assert [len(it.rows) for it in table.shorter] == [*range(10, 2, -1)]

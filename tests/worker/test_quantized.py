@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
+from ortbench.core.errors import BenchmarkFailed
 from ortbench.features.why.analysis import rows
 from ortbench.features.why.worker import revert
 from ortbench.model.schema import Nodes
@@ -142,32 +143,51 @@ def test_what_became_of_each_node(
     assert Counter(b["op"] for it in found for b in it.own) == plain_profile(own, kind)
 
 
+# ONNX Runtime's tool quantizes a pool only behind integers, and makes two nodes of a Gemm before it looks for names.
+CONV = ["Conv_2", "Relu_3", "GlobalAveragePool_4"]
+KEPT = [
+    *(("convolutions", kept) for kept in (["Conv_0", "Relu_1"], CONV, ["Gemm_6", "Gemm_6_MatMul"])),
+    *(("products", kept) for kept in (["MatMul_1"], ["MatMul_4"])),
+]
+
+
 @pytest.mark.process
-# ONNX Runtime's tool makes two nodes of a Gemm before it looks for names.
 @pytest.mark.parametrize(
-    "kept", [["Conv_0", "Relu_1"], ["Conv_2", "Relu_3"], ["Gemm_6", "Gemm_6_MatMul"]], ids=lambda it: it[0]
+    ("form", "kind", "kept"),
+    [
+        *((form, *case) for form in ("QDQ", "QOperator", "dynamic") for case in KEPT),
+        ("QOperator", "products", ["Mul_3"]),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("is_dynamic", [False, True])
 def test_a_node_that_is_kept_in_float_leaves_what_quantizing_all_others_gives(
-    is_dynamic: bool, kept: list[str], tmp_path: Path
+    form: str, kind: str, kept: list[str], tmp_path: Path
 ) -> None:
-    base = save(tmp_path / "base.onnx", "convolutions", graph_of("convolutions"))
+    base = save(tmp_path / "base.onnx", kind, graph_of(kind))
     model = onnx.load(base)
     for at, node in enumerate(model.graph.node):
         node.name = f"{node.op_type}_{at}"
     onnx.save(model, base)
     whole, others = tmp_path / "whole.onnx", tmp_path / "others.onnx"
     for path, excluded in ((whole, []), (others, kept)):
-        if is_dynamic:
+        if form == "dynamic":
             quantize_dynamic(str(base), str(path), nodes_to_exclude=excluded)
         else:
-            static("convolutions", nodes_to_exclude=excluded)(base, path)
+            static(kind, nodes_to_exclude=excluded, quant_format=QuantFormat[form])(base, path)
     copy = Path(revert(State(), str(whole), str(base), [], kept, str(tmp_path), is_quantized=True)["path"])
-    assert plain_profile(copy, "convolutions") == plain_profile(others, "convolutions")
-    data = {"x": np.random.default_rng(3).standard_normal(SHAPES["convolutions"]).astype(np.float32)}
-    sessions = [onnxruntime.InferenceSession(it, providers=["CPUExecutionProvider"]) for it in (others, copy)]
-    outputs = [session.run(None, data)[0] for session in sessions]
-    np.testing.assert_allclose(outputs[1], outputs[0], atol=0.01)
+    assert plain_profile(copy, kind) == plain_profile(others, kind)
+    data = {"x": np.random.default_rng(3).standard_normal(SHAPES[kind]).astype(np.float32)}
+    sessions = [onnxruntime.InferenceSession(it, providers=["CPUExecutionProvider"]) for it in (base, others, copy)]
+    original, excluded_output, output = (session.run(None, data)[0] for session in sessions)
+    np.testing.assert_allclose(output, excluded_output, atol=0.01)
+    np.testing.assert_allclose(output, original, atol=0.15 * np.ptp(original))
+
+
+def test_a_node_that_nothing_stands_for_by_name_is_not_kept_in_float(tmp_path: Path) -> None:
+    base, own = save(tmp_path / "base.onnx", "products", graph_of("products")), tmp_path / "own.onnx"
+    by_hand({1: quantized("x", "right", "w_int8")}, [*SCALES, W_INT8], "new/")(base, own)
+    with pytest.raises(BenchmarkFailed, match="nothing of the candidate gives right"):
+        revert(State(), str(own), str(base), [], ["MatMul_1"], str(tmp_path), is_quantized=True)
 
 
 def profiled(path: Path) -> Nodes:

@@ -275,7 +275,9 @@ def float_confirmation(saved: tuple[float, float] | None, saved_ns: float, own_n
     """What it means that a candidate of which a node is kept in float was faster by so much, ns."""
     if saved is None:
         return Confirmation(NOT_CONFIRMED, "too few rounds were measured", saved_ns)
-    verdict = CONFIRMED if saved[0] > 0 else NOT_CONFIRMED if saved[1] <= 0 else "open"
+    # ONNX Runtime may quantize the node all the same: the copy is then what the candidate is.
+    least = _LEAST * own_ns
+    verdict = CONFIRMED if saved[0] > 0 and saved_ns >= least else "open" if saved[1] >= least else NOT_CONFIRMED
     return Confirmation(verdict, "", saved_ns, saved, own_ns)
 
 
@@ -309,13 +311,10 @@ def _mixed_facts(why: Why) -> list[Fact]:
             )
         )
     told = why.in_float
-    if told is None or why.loss is None:
+    if why.loss is None or told is None or told.verdict == NOT_CONFIRMED or not (told.saved_ns and told.own_ns):
         return found
-    name = {"name": _name_row(why.loss)}
-    if told.reason or told.saved_ns is None or told.own_ns is None:
-        return [*found, Fact("in-float", "not-measured", why.mode, {**name, "why": told.reason})]
-    saved = {"saved": ns(told.saved_ns, told.ci95), "candidate": ns(told.own_ns)}
-    return [*found, Fact("in-float", told.verdict, why.mode, {**name, **saved})]
+    values = {"name": _name_row(why.loss), "saved": ns(told.saved_ns, told.ci95), "candidate": ns(told.own_ns)}
+    return [*found, Fact("in-float", told.verdict, why.mode, values)]
 
 
 def _name_row(row: Change) -> str:
@@ -393,7 +392,10 @@ def _confirmation(why: Why) -> list[Fact]:
 
 def limit_facts(why: Why) -> list[Fact]:
     """What is not known, and what the times in the table of changes are."""
-    found = [Fact("why-limit", "profiler", why.mode, {"baseline": ns(why.base_ns), "candidate": ns(why.median_ns)})]
+    values: Values = {"baseline": ns(why.base_ns), "candidate": ns(why.median_ns)}
+    # The profiler only adds to what an inference takes.
+    is_quieter = why.base_ns > why.profiled_ns[0] or why.median_ns > why.profiled_ns[1]
+    found = [Fact("why-limit", "quieter" if is_quieter else "profiler", why.mode, values)]
     for name, graphs in why.compiled.items():
         found.append(Fact("why-limit", "compiled", "", {"side": name, "graphs": len(graphs), "ep": graphs[0]["ep"]}))
     return found + [Fact("why-limit", "asynchronous")] * why.is_asynchronous
@@ -476,15 +478,14 @@ SENTENCES = {
     ("change", "rest"): Sentence("The other {nodes:node}.", "nothing", _DETAIL, "", "why"),
     ("slower-node", "slower"): Sentence("{nodes:node} slower, though the whole is faster: {name}, {baseline} → {candidate}.", "look for the node in both models", _ANSWER, "unclear", "why"),
     ("in-float", "confirmed"): Sentence("Keep {name} in float: {saved:ci} less of {candidate}, measured in a copy.", "leave the node out when quantizing: nodes_to_exclude", _ANSWER, "bad", "int8"),
-    ("in-float", "not-confirmed"): Sentence("{name} in float saves nothing: {saved:ci} less of {candidate}, measured in a copy.", "nothing", _ANSWER, "", "int8"),
     ("in-float", "open"): Sentence("Cannot tell whether {name} in float saves time: {saved:ci} less of {candidate}, measured in a copy.", "run the gate again on a quiet machine", _ANSWER, "unclear", "int8"),
-    ("in-float", "not-measured"): Sentence("What {name} in float saves was not measured: {why}.", "see the reason", _DETAIL, "", "int8"),
     ("confirmation", "confirmed"): Sentence("Confirmed: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change: {saved:ci} less. The baseline takes {baseline}.", "take the change back", _ANSWER, "good", "why"),
     ("confirmation", "not-confirmed"): Sentence("Not confirmed: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change, which saves {saved:ci}.", "look at the other changes", _ANSWER, "unclear", "why"),
     ("confirmation", "open"): Sentence("Cannot tell: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change, which saves {saved:ci}.", "run the gate again on a quiet machine", _ANSWER, "unclear", "why"),
     ("confirmation", "not-slower"): Sentence("Cannot tell: in another run, without the profiler, the candidate takes {candidate} and the baseline {baseline}.", "run the gate again on a quiet machine", _ANSWER, "unclear", "why"),
     ("confirmation", "not-measured"): Sentence("Not confirmed: {why}.", "see the reason", _ANSWER, "unclear", "why"),
     ("why-limit", "profiler"): Sentence("Under the profiler; without it {mode} takes {baseline} before, {candidate} after.", "nothing", _DETAIL, "", "why"),
+    ("why-limit", "quieter"): Sentence("Under the profiler; without it, at a busier time, {mode} takes {baseline} before, {candidate} after.", "nothing", _DETAIL, "", "why"),
     ("why-limit", "compiled"): Sentence("{ep} compiled {graphs:graph} of the {side} whole: what changed inside is not known.", "nothing", _DETAIL, "unclear", "why"),
     ("why-limit", "asynchronous"): Sentence("Where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies to the host, or outside of nodes.", "nothing", _DETAIL, "", "why"),
 }

@@ -6,13 +6,13 @@ from __future__ import annotations
 import copy
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BenchmarkFailed, one_line
 from ortbench.core.files import files_named_in
-from ortbench.features.why.analysis.matching import Traits, align
+from ortbench.features.why.analysis.matching import ACTIVATIONS, Traits, align
 from ortbench.worker import State, inspection
 from ortbench.worker.tensors import inner_graphs
 
@@ -138,27 +138,60 @@ class _Reverter:
         weights |= {name for node in self.base.node if node.op_type == "Constant" for name in node.output}
         made = {output: node for node in self.own.node for output in node.output}
         renamed = {name: _PREFIX + name for name in inside}
+        given = {it.name for it in _graph_inputs(self.own)}
         for name in {name for at in into for name in self.base_nodes[at].input} - {"", *inside, *weights}:
-            renamed[name] = self._float_value(name, {*made})
+            renamed[name] = name if name in given - read else self._float_value(name, made, given)
         for name in read & {*inside}:
-            if name not in made:
+            integers = self._integers(name, made)
+            if name not in made and integers is None:
                 raise BenchmarkFailed(f"nothing of the candidate gives {name}")
             renamed[name] = name
-            made[name].output[[*made[name].output].index(name)] = f"{_PREFIX}{name}/gone"
+            for tensor in (name, integers):
+                if (giver := made.pop(tensor, None)) is not None:
+                    giver.output[[*giver.output].index(tensor)] = f"{_PREFIX}{tensor}/gone"
+            if integers is not None:
+                self._convert("QuantizeLinear", name, integers, integers)
         self._set_nodes([*self.own.node, *self._copy_nodes(into, renamed)])
 
-    def _float_value(self, name: str, made: set[str]) -> str:
+    def _float_value(self, name: str, made: Mapping[str, Any], given: set[str]) -> str:
         """What is a tensor of the baseline in the copy, once it was quantized and is a float again."""
-        if name in {it.name for it in _graph_inputs(self.own)}:
-            return name
         readers = [
             (node, node.input[0]) for node in self.own.node if node.op_type in ("QuantizeLinear", "DequantizeLinear")
         ]
         quantized = {node.output[0] for node, read in readers if node.op_type == "QuantizeLinear" and read == name}
         found = next((node.output[0] for node, read in readers if read in quantized), name)
-        if found not in made:
+        if found in made or found in given:
+            return str(found)
+        if (integers := self._integers(name, made)) is None:
             raise BenchmarkFailed(f"nothing of the candidate gives {name}")
-        return str(found)
+        self._convert("DequantizeLinear", integers, f"{_PREFIX}{name}/float", integers)
+        return f"{_PREFIX}{name}/float"
+
+    def _integers(self, name: str, made: Mapping[str, Any]) -> str | None:
+        """What an operator on integers of the candidate gives for a tensor of the baseline; an activation is part of what it reads."""
+        integers, giver = f"{name}_quantized", next((it for it in self.base_nodes if name in it.output), None)
+        if integers in made:
+            return None if made[integers].op_type.endswith("QuantizeLinear") else integers
+        if giver is None or giver.op_type not in ACTIVATIONS:
+            return None
+        return self._integers(giver.input[0], made)
+
+    def _convert(self, op: str, tensor: str, to: str, integers: str) -> None:
+        if not (scale := self._scale(integers)):
+            raise BenchmarkFailed(f"nothing of the candidate says the scale of {integers}")
+        self.own.node.add(op_type=op, name=f"{_PREFIX}{to}/{op}", input=[tensor, *scale], output=[to])
+
+    def _scale(self, integers: str) -> list[str]:
+        """The scale and the zero point, which operators on integers read behind these; a Reshape or MaxPool leaves them as they are."""
+        for node in self.own.node:
+            if integers not in node.input:
+                continue
+            at = [*node.input].index(integers) + 1
+            is_scaled = node.op_type.startswith(("Q", "DequantizeLinear"))
+            scale = [*node.input[at : at + 2]] if is_scaled else self._scale(node.output[0])
+            if len(scale) == 2:
+                return scale
+        return []
 
     def _choose(self, nodes: set[str], base_nodes: set[str]) -> tuple[set[int], set[int]]:
         """What is out and what is in its place: all changes of the files that have one of the nodes, and what hangs on them."""

@@ -56,7 +56,7 @@ def describe_nodes(nodes: Sequence[ProfiledNode], is_plain: bool = False) -> lis
 _FORM = re.compile(r"^(QLinear|DynamicQuantize|Nhwc|Fused|Q(?=[A-Z]))+|(Integer(ToFloat)?|NBits|Bnb4)$")
 _INTEGER = re.compile(r"[Qq]uantize|QLinear|Integer|NBits|Bnb4|^Q[A-Z]")
 _SCALING = ("Mul", "Add", "Cast", "DequantizeLinear")  # which give what an operator on integers stands for
-_ACTIVATIONS = ("Relu", "Clip")  # which quantizing makes part of what they read
+ACTIVATIONS = ("Relu", "Clip")  # which quantizing makes part of what they read
 _BLOCK = 16  # channels
 _DIMS = re.compile(r"\d+")
 _WRONG = 0.1  # of the tensors of one name: where so many are of other operators, names tell nothing
@@ -96,7 +96,7 @@ def _same_tensors(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -> 
     shared = [(mine[tensor], theirs[tensor]) for tensor in mine if tensor in theirs]
     pairs = [(base[a], own[b]) for a, b in shared]
     # Of a node that was made of several, and of one that converts or scales, the operator does not tell what gives the tensor.
-    skipped = {*CONVERTING, *_ACTIVATIONS, *(_SCALING if any("Integer" in it["op"] for it in (*base, *own)) else ())}
+    skipped = {*CONVERTING, *ACTIVATIONS, *(_SCALING if any("Integer" in it["op"] for it in (*base, *own)) else ())}
     told = [it for it in pairs if all(len(node["of"]) == 1 or is_quantized(node) for node in it)]
     told = [it for it in told if not {node["op"] for node in it} & skipped]
     wrong = sum(plain(a) != plain(b) for a, b in told)
@@ -178,7 +178,7 @@ class _Rows:
         op = nodes[at]["op"]
         if op == "DequantizeLinear":
             return any(is_quantized(nodes[it]) and nodes[it]["op"] not in CONVERTING for it in givers)
-        return op == REORDERING[1] or (graph == 0 and op in _ACTIVATIONS)
+        return op == REORDERING[1] or (graph == 0 and op in ACTIVATIONS)
 
     def _is_for(self, graph: int, at: int, readers: set[int]) -> bool:
         """Whether a node is there for what reads it: it converts, or both graphs have other operators there."""
