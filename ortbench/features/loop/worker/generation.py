@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ortbench.analysis.feedback_pairs import CACHE_BRANCH, TOKEN_IDS, by_name
+from ortbench.analysis.feedback_pairs import CACHE_BRANCH, TOKEN_IDS, by_name, patterns
 from ortbench.core.errors import BadInput
 from ortbench.core.expressions import expand_pattern
 from ortbench.core.units import count
@@ -30,7 +30,7 @@ _LENGTHS = {
     "total": ("total_sequence_length", "total_seq_len", "current_sequence_length"),
     "branch": (CACHE_BRANCH,),
 }
-_FLAG, _OF_A_LOOP = "--feedback", "say what is fed back with --feedback OUT=IN ('ortbench inspect MODEL' suggests some)"
+_FLAG = "--feedback"
 
 
 class Roles(NamedTuple):
@@ -121,7 +121,7 @@ def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]
     )
     found = {**dict(said), **{out["name"]: into["name"] for out, into in by_name(*rest)}}
     if not found:
-        raise BadInput(f"{path}: no output looks like the next step's state; {_OF_A_LOOP}", _FLAG)
+        raise BadInput(f"{path}: no output looks like the next step's state; if one is, say so with --feedback OUT=IN", _FLAG)
     return [(name, found[name]) for name in outs if name in found]
 
 
@@ -148,12 +148,14 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
         )
 
     own, logits = name_of("ids", ins), name_of("logits", outs)
+    names = patterns(pairs, [it.name for it in model.outputs], [it.name for it in model.inputs])
+    as_loop = f"measure a loop: {' '.join(f'{_FLAG} {out}={into}' for out, into in names)}"
     ids = None if own is None else ins[own]
     if ids is None or logits is None:
         lacks = "input of token ids (input_ids)" if ids is None else "output of logits (logits)"
-        raise BadInput(f"{path}: the model has no {lacks}, so it is no decoder; {_OF_A_LOOP}", _FLAG)
+        raise BadInput(f"{path}: the model has no {lacks}, so it is no decoder; {as_loop}", _FLAG)
     if len(ids.shape) != 2:
-        raise BadInput(f"{path}: {ids.name} is not [batch, sequence]; {_OF_A_LOOP}", _FLAG)
+        raise BadInput(f"{path}: {ids.name} is not [batch, sequence]; {as_loop}", _FLAG)
     rest = (name_of(role, ins) for role in ("mask", "positions", "past", "total", "branch"))
     return Roles(ids, outs[logits], *rest)
 
