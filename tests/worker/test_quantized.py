@@ -185,7 +185,7 @@ def test_a_node_that_is_kept_in_float_leaves_what_quantizing_all_others_gives(
 
 def test_a_node_that_nothing_stands_for_by_name_is_not_kept_in_float(tmp_path: Path) -> None:
     base, own = save(tmp_path / "base.onnx", "products", graph_of("products")), tmp_path / "own.onnx"
-    by_hand({1: quantized("x", "right", "w_int8")}, [*SCALES, W_INT8], "new/")(base, own)
+    by_hand(base, own)
     with pytest.raises(BenchmarkFailed, match="nothing of the candidate gives right"):
         revert(State(), str(own), str(base), [], ["MatMul_1"], str(tmp_path), is_quantized=True)
 

@@ -121,7 +121,9 @@ def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]
     )
     found = {**dict(said), **{out["name"]: into["name"] for out, into in by_name(*rest)}}
     if not found:
-        raise BadInput(f"{path}: no output looks like the next step's state; if one is, say so with --feedback OUT=IN", _FLAG)
+        raise BadInput(
+            f"{path}: no output looks like the next step's state; if one is, say so with --feedback OUT=IN", _FLAG
+        )
     return [(name, found[name]) for name in outs if name in found]
 
 
