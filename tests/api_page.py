@@ -1,55 +1,18 @@
-"""Writes docs/api.md, what `import ortbench` offers, from the docstrings: python -m tests.api_page > docs/api.md"""
+"""Writes what docs/api.md says of the functions and classes of `import ortbench`, from their docstrings: python -m tests.api_page"""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import ortbench
 from ortbench.api.values import options_for
 
 CALLS = [name for name in ortbench.__all__ if inspect.isfunction(getattr(ortbench, name)) and name != "read"]
-HEAD = """\
-# From Python
-
-`import ortbench` has the commands as functions, with the same names, options and defaults: what
-`ortbench run model.onnx --ep cuda --duration 2` does, `ortbench.run("model.onnx", ep="cuda", duration=2)` does.
-
-```python
-import numpy as np
-import ortbench
-
-ones = {"x": np.ones(16, np.float32)}
-result = ortbench.run("models/tiny.onnx", ep="cpu", modes=["cpu-tensors", "device-tensors"], input=ones, iterations=20)
-print(result.case("cpu-tensors").median("latency"), "ns")
-print(result.frame()[["mode", "latency_median_ns", "speedup"]])
-
-again = ortbench.run("models/tiny.onnx", ep="cpu", modes=["cpu-tensors", "device-tensors"], iterations=20)
-print(ortbench.compare([result, again]).frame()[["mode", "metric", "result", "value"]])
-assert ortbench.gate(again, max_cpu_nodes=0).passed
-```
-
-- **Nothing is printed**, and nothing is written but what `out` asks for. What a worker must read, such as a model that was
-  given as bytes, lies in a temporary folder for as long as the call lasts.
-- **Errors are exceptions** with a line that says what is wrong and what to do. A mode that cannot be measured is no error: its
-  case says why. Nor is a verdict: `gate` gives back one that is "failed" or "cannot tell".
-- **Progress** goes to a callback: `progress=lambda now: print(now.stage, now.left_s)`. What it raises ends the call.
-- **Threads**: any may call. Measurements of one process take turns, so that none is in another one's figures.
-- **Ctrl-C** raises `Interrupted`, a `KeyboardInterrupt`, when the workers have ended. No signal is taken over.
-- **Notebooks** show a result as the first part of its page, a gate and a comparison as their tables:
-  [example.ipynb](example.ipynb). `plot()` gives a figure that is no pyplot's; `%matplotlib inline` shows it.
-- ONNX Runtime is loaded in the worker alone, so that an EP that aborts takes nothing along, and `import ortbench` loads nothing
-  else until it is used.
-- One call gives one result: configurations [side by side](compare.md#compare-configurations-in-one-run) and suites are the command line's.
-- **Shapes** of a [sweep](sweeps.md) are lists, `ortbench.sweep(model, dim={"batch": [1, 8, 32]})`, and `data` takes real inputs in
-  memory as well: `data=[{"x": one}, {"x": other}]`. Of a [load](load.md), `samples()` has every inference of every load point.
-- `ortbench.__all__` is what stays; what else is in the package is not for others. mypy (strict) knows all types.
-
-In tests there are [fixtures for pytest](ci.md#gates-in-pytest). This page is made from the docstrings:
-`python -m tests.api_page > docs/api.md`.
-"""
+PAGE = Path(__file__).parent.parent / "docs" / "api.md"  # its beginning is written by hand
 
 _TYPES = (
     "`help(ortbench.run)` lists the options of a function with their types, [options.md](options.md) says what they are: in Python with "
@@ -142,7 +105,8 @@ def document() -> str:
     """The page."""
     errors = ("OrtbenchError", "BadInput", "BenchmarkFailed", "NotComparable", "NotSaved", "Interrupted")
     given = ("Result", "Verdict", "Comparison", "Bandwidth", "watch", "Progress")
-    parts = [HEAD, "## Functions", "", _GIVEN, "", "| function | gives | | raises |", "|---|---|---|---|"]
+    head = PAGE.read_text(encoding="utf-8").partition("## Functions")[0]
+    parts = [f"{head}## Functions", "", _GIVEN, "", "| function | gives | | raises |", "|---|---|---|---|"]
     parts += [*(line for name in CALLS for line in _function(name)), ""]
     parts += [
         "### `read(path)` → `Result`",
@@ -159,4 +123,4 @@ def document() -> str:
 
 
 if __name__ == "__main__":
-    print(document(), end="")
+    PAGE.write_text(document(), encoding="utf-8")

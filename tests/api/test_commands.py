@@ -19,18 +19,8 @@ from tests.api_page import CALLS, document
 from tests.conftest import ROOT
 
 NOT_FOR_PYTHON = {
-    "try_",
-    "for_bisect",
-    "json",
-    "junit",
-    "action_json",
-    "bmf",
-    "trace",
-    "html",
-    "markdown",
-    "quiet",
-    "verbose",
-}
+    "try_", "for_bisect", "json", "junit", "action_json", "bmf", "trace", "html", "markdown", "quiet", "verbose",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -109,11 +99,3 @@ def right_calls() -> None:
     print(
         verdict.passed, compared.names, median, ortbench.inspect("m")["bytes_in"], ortbench.devices()["eps"][0]["name"]
     )
-
-
-def test_gate_is_the_function_whatever_was_imported_before() -> None:
-    import ortbench.features.gate.plan
-    from ortbench.features.gate import api
-
-    assert ortbench.features.gate.plan
-    assert ortbench.gate is api.gate

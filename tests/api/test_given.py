@@ -10,7 +10,6 @@ import pytest
 
 from ortbench.api.values import Lent, command_line, given_of, in_python, options_for
 from ortbench.core.errors import BadInput
-from ortbench.model.settings import Several
 from tests.expect import refusal
 
 SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -53,12 +52,6 @@ def test_values_become_words_and_what_the_words_stand_for(
     given, typed = given_of(options, values)
     assert typed == words
     assert given == {it.flag: it.read(words[it.flag]) for it in options.values() if it.flag in words}
-
-
-def test_several_values_of_a_sweep() -> None:
-    values = {"dim": {"batch": [1, 8], "n": "other+1"}, "shape": {"x": [[1, 3], "8x3"]}}
-    given, _ = given_of(options_for("sweep"), values)
-    assert given == {"dim": {"batch": Several((1, 8)), "n": "other+1"}, "shape": {"x": Several(((1, 3), (8, 3)))}}
 
 
 def test_a_baseline_takes_options_back() -> None:

@@ -62,31 +62,6 @@ def test_bash_completes_commands_options_eps_modes_and_files(tmp_path: Path) -> 
     assert dict(zip(ANSWERS, shell(ASK + "\n".join(ANSWERS), tmp_path), strict=True)) == ANSWERS
 
 
-@pytest.mark.wide
-def test_what_is_installed_for_bash_begins_with_the_next_one(tmp_path: Path) -> None:
-    place = tmp_path / ".bash_completions" / "ortbench.sh"
-    line = f"Completion for bash is in {place}; it begins with the next bash that is started."
-    # A shell that ends with a command runs it in its own place.
-    assert shell("ortbench --install-completion; true", tmp_path) == [line]
-    assert f"source '{place}'" in (tmp_path / ".bashrc").read_text().splitlines()
-    asked = shell("complete -p ortbench", tmp_path, "bash", "--rcfile", str(tmp_path / ".bashrc"), "-i")
-    assert asked == ["complete -o default -F _ortbench_completion ortbench"]
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize(
-    ("name", "script", "answer"),
-    [
-        ("zsh", 'autoload -Uz compinit; compinit -u; eval "$(ortbench --show-completion)"; whence _ortbench_completion',
-         "_ortbench_completion"),
-        ("fish", 'ortbench --show-completion | source; complete --do-complete "ortbench ru"', "run"),
-    ],
-)  # fmt: skip
-def test_zsh_and_fish_take_the_script(name: str, script: str, answer: str, tmp_path: Path) -> None:
-    (line,) = shell(script, tmp_path, name)
-    assert line.startswith(answer)
-
-
 @pytest.mark.parametrize(
     ("shell", "line", "answer"),
     [

@@ -40,7 +40,7 @@ from ortbench.plan.options import (
 from ortbench.plan.plan import PLAN, Plan
 from ortbench.plan.plan_builder import FIGURES, METRICS, plan_of
 from ortbench.plan.target import Stream, Target
-from tests.conftest import MODELS, ROOT, ortbench, ortbench_here
+from tests.conftest import MODELS, ROOT, ortbench_here
 from tests.reference import document
 
 # A word of a command line, and the same in TOML, for every kind; for a few options another one.
@@ -265,16 +265,6 @@ def test_a_baseline_differs_in_what_was_said_of_it(word: str, part: str, changed
     assert baseline_of(written, {}).target.optimized_model is None
 
 
-def test_a_suite_can_give_the_baseline_the_default_again(folder: Path) -> None:
-    gate = '{baseline-set = {intra-op-threads = "", cuda-graph = false, engine-cache = ""}}'
-    own = 'intra-op-threads = 2\ncuda-graph = true\nengine-cache = "cache"'
-    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{own}\ngate = {gate}\n')
-    (job,) = jobs_of(read_suite(Path("s.toml"), {}), ())
-    candidate, baseline = (plan.target for plan in job.plans)
-    assert (candidate.intra_op_threads, candidate.cuda_graph, candidate.engine_cache) == (2, True, "cache")
-    assert baseline == replace(candidate, intra_op_threads=None, cuda_graph=False, engine_cache=None)
-
-
 def panels_of(text: str) -> dict[str, str]:
     """The panels of a help by their titles."""
     _, *parts = re.split(r"^(\w.*):\n", text, flags=re.MULTILINE)
@@ -309,14 +299,6 @@ def test_the_help_of_an_option_fits_a_line_and_is_shown_by_commands_that_take_it
             assert re.match(verb, option.texts.help), option.texts.help
             takers = {it for it in COMMAND_NAMES if option.is_taken_by(it)}
             assert {*option.takers.common} <= {*option.takers.commands, *OFTEN, *takers}, option
-
-
-@pytest.mark.process
-def test_the_list_of_commands_fits_the_terminal() -> None:
-    lines = ortbench("--help", COLUMNS="50").out.splitlines()
-    assert max(map(len, lines)) < 50
-    names = [line[2:].partition("  ")[0] for line in lines if line.startswith("  ")]
-    assert [name for name in names if name in COMMAND_NAMES] == COMMAND_NAMES
 
 
 def test_the_documentation_is_up_to_date() -> None:
