@@ -1,7 +1,6 @@
 """A Ray cluster of several machines in one, in a process of its own: it prints much, and is all gone with it.
 
-``python -m tests.ray_cluster`` reads JSON, a list of machines, prints the cluster's address, ends a machine for each line
-with a name, and ends itself at the end of its input.
+``python -m tests.ray_cluster`` reads JSON, a list of machines, prints the cluster's address, and ends at the end of its input.
 """
 
 from __future__ import annotations
@@ -16,31 +15,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-# How soon a machine that does not answer is given up: its heartbeats may be late here, where others work too.
-_HEALTH = {"health_check_period_ms": 1000, "health_check_timeout_ms": 10000, "health_check_failure_threshold": 5}
+from typing import Any, NamedTuple
 
 
-class RayCluster:
-    """A cluster that runs, by its process and the folder of its files."""
+class RayCluster(NamedTuple):
+    """A cluster that runs."""
 
-    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
-        self._process = process
-        self.tmpdir = folder  # what Ray takes for the system's folder of temporary files
-        self.address = self._answer()
-
-    def _answer(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline().strip()
-        assert line, "the cluster has not started"
-        return line
-
-    def kill(self, machine: str) -> None:
-        """End a machine as a failure would, and all that runs on it."""
-        assert self._process.stdin is not None
-        print(machine, file=self._process.stdin, flush=True)
-        assert self._answer() == "killed"
+    address: str
+    tmpdir: Path  # what Ray takes for the system's folder of temporary files
 
 
 @contextmanager
@@ -56,10 +38,13 @@ def ray_cluster(machines: Sequence[dict[str, Any]]) -> Iterator[RayCluster]:
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdin is not None
+    assert process.stdout is not None
     with process:
         try:
             print(json.dumps(list(machines)), file=process.stdin, flush=True)
-            yield RayCluster(process, folder)
+            address = process.stdout.readline().strip()
+            assert address, "the cluster has not started"
+            yield RayCluster(address, folder)
         finally:
             left = psutil.Process(process.pid).children(recursive=True)
             process.stdin.close()
@@ -85,16 +70,12 @@ def main() -> None:
 
     from ray.cluster_utils import Cluster
 
-    head = {**first, "include_dashboard": False, "_system_config": _HEALTH}
-    cluster: Any = Cluster(initialize_head=True, head_node_args=head)
-    nodes = {first["node_name"]: cluster.head_node}
+    cluster: Any = Cluster(initialize_head=True, head_node_args={**first, "include_dashboard": False})
     for machine in others:
-        nodes[machine["node_name"]] = cluster.add_node(wait=machine is others[-1], **machine)
+        cluster.add_node(wait=machine is others[-1], **machine)
     cluster.wait_for_nodes(60)
     print(cluster.address, file=answers, flush=True)
-    for line in sys.stdin:
-        cluster.remove_node(nodes[line.strip()], allow_graceful=False)
-        print("killed", file=answers, flush=True)
+    sys.stdin.read()
     cluster.shutdown()
 
 

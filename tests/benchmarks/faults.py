@@ -24,7 +24,7 @@ from tests import forks, refdevice, virtual
 from tests.benchmarks import faulty
 from tests.compiling import compile_library
 from tests.conftest import ROOT, ran_of
-from tests.small_disk import is_whole
+from tests.jobs.test_not_written import is_whole
 
 KINDS = {
     "open": (errno.EACCES, errno.EMFILE, errno.EIO),

@@ -1,4 +1,4 @@
-"""`ortbench bandwidth` on real devices: the reference device's own trace, WebGPU on a software GPU, and what goes wrong."""
+"""`ortbench bandwidth` against the reference device's own trace."""
 
 from __future__ import annotations
 
@@ -9,35 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.features.bandwidth.analysis import failures as failures_of
 from ortbench.features.bandwidth.analysis import measured_cases, memory_of, size_of
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Direction
-from tests.conftest import MODELS, ONCE, Ran, measure, ortbench
+from tests.conftest import ortbench
 from tests.refdevice import MEMORIES, Config, Events, Trace
 from tests.virtual import CALL_NS
 
 pytestmark = pytest.mark.process
-
-
-def with_knobs(config: Config) -> tuple[str, ...]:
-    """The prefix that gives a command the device's knobs."""
-    return ("env", *(f"{name}={value}" for name, value in config.environ().items()))
-
-
-def sweep(library: Path, out: Path, *arguments: object, **knobs: Any) -> tuple[Ran, Result | None]:
-    """A sweep on the reference device, and what it saved."""
-    line = ("bandwidth", "--ep-library", library, "--out", out, *arguments)
-    ran = ortbench(*line, **Config(**knobs).environ())
-    files = list(out.glob("bandwidth-*/bandwidth.json"))
-    return ran, load(files[0], kind="bandwidth") if files else None
-
-
-def failures(result: Result) -> dict[tuple[str, str, int], str]:
-    return {(way, memory_of(it), size_of(it)): why for it in result.cases for way, why in failures_of(it).items()}
 
 
 def figures(result: Result) -> dict[tuple[str, Direction, int], Case]:
@@ -65,11 +47,23 @@ def recorded(way: Direction, case: Case, result: Result, trace: Trace) -> Events
 def test_every_median_is_the_devices_and_two_calls_of_the_host(library: Path, tmp_path: Path) -> None:
     config = {"upload_latency_us": 30, "upload_gbps": 2, "download_latency_us": 60, "download_gbps": 1}
     knobs: dict[str, Any] = {"honesty": "async-old-api", "trace": tmp_path / "trace", **config}
-    line = ("--min-size", "16kB", "--max-size", "4MB", "--iterations", 9, "--quiet", "--json", tmp_path / "copy.json")
-    ran, result = sweep(library, tmp_path / "out", *line, **knobs)
+    sizes = ("--min-size", "16kB", "--max-size", "4MB", "--iterations", 9)
+    line = (
+        "bandwidth",
+        "--ep-library",
+        library,
+        *sizes,
+        "--quiet",
+        "--out",
+        tmp_path,
+        "--json",
+        tmp_path / "copy.json",
+    )
+    ran = ortbench(*line, **Config(**knobs).environ())
     assert (ran.code, ran.out, ran.err) == (0, "", "")
-    assert result is not None
-    assert load(tmp_path / "copy.json", kind="bandwidth") == result
+    result = load(tmp_path / "copy.json", kind="bandwidth")
+    (file,) = tmp_path.glob("bandwidth-*/bandwidth.json")
+    assert load(file, kind="bandwidth") == result
     assert figures(result).keys() == {
         (memory, way, size)
         for memory in (ORDINARY, HOST_ACCESSIBLE)
@@ -82,54 +76,3 @@ def test_every_median_is_the_devices_and_two_calls_of_the_host(library: Path, tm
         known = (Config(**knobs).h2d_ns if way == H2D else Config(**knobs).d2h_ns)(size)
         assert set(events["planned_end_ns"] - events["start_ns"]) == {known}
         assert case.median(way) == round(median(events["end_ns"] - events["queued_ns"])) + 2 * CALL_NS
-
-
-def test_a_real_device_without_host_accessible_memory(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    arguments = ("--ep", "webgpu", "--out", tmp_path, "--max-size", "4MB", "--iterations", 5)
-    ran = ortbench("bandwidth", *arguments, prefix=software_gpu)
-    assert (ran.code, ran.err) == (0, "")
-    (path,) = tmp_path.glob("bandwidth-webgpu-*/bandwidth.json")
-    result = load(path, kind="bandwidth")
-    assert failures(result) == {}
-    sizes = (4e3, 16e3, 64e3, 256e3, 1e6, 4e6)
-    assert figures(result).keys() == {(ORDINARY, way, size) for way in DIRECTIONS for size in sizes}
-    assert "HOST_ACCESSIBLE" not in ran.out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "knobs", "words"),
-    [
-        (("--ep", "cpu"), {}, "bandwidth is unsupported: CPUExecutionProvider computes in host memory, there is nothing to copy over"),
-        # Behind the trial of the memory.
-        ((), {"fail_alloc": "2+:default"}, "no copy can be measured: copies of 4.00 kB and more (pageable memory) are left out"),
-        (("--min-size", "100000GB", "--max-size", "100000GB"), {}, "would take more than half of the"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_measured_is_a_line_and_leaves_nothing(
-    arguments: tuple[str, ...], knobs: dict[str, Any], words: str, library: Path, tmp_path: Path
-) -> None:
-    target = () if "--ep" in arguments else ("--ep-library", library)
-    ran = ortbench("bandwidth", *target, *arguments, "--out", tmp_path, **Config(**knobs).environ())
-    assert ran.code == 1
-    assert words in ran.error_line
-    assert list(tmp_path.iterdir()) == []
-
-
-# Proving syncs takes up to some thousands of copies; four times 3000 that are timed follow.
-@pytest.mark.parametrize(("trigger", "reason"), [("5+", "1 byte"), ("9000+", "after the timed copies: 1 byte")])
-def test_data_that_arrive_wrong_fail_the_copies(trigger: str, reason: str, library: Path, tmp_path: Path) -> None:
-    line = ("--min-size", "4kB", "--max-size", "4kB", "--iterations", 3000)
-    ran, result = sweep(library, tmp_path, *line, wrong_copy=trigger)
-    assert ran.code == 1
-    assert ran.error_line.endswith("differ after a copy to the device and back, first at 0")
-    assert result is not None
-    assert len(failures(result)) == 4
-    assert all(it.startswith(reason) for it in failures(result).values())
-    assert "✗ H2D copies of 4.00 kB (pageable memory), " in ran.out
-
-
-def test_a_run_takes_the_sweep_that_is_named(library: Path, tmp_path: Path) -> None:
-    sweep(library, tmp_path, "--min-size", "4kB", "--max-size", "64kB", "--iterations", 5)
-    (path,) = tmp_path.glob("*/bandwidth.json")
-    line = (MODELS / "tiny.onnx", "--ep-library", library, "--mode", "cpu-tensors", *ONCE, "--bandwidth", path.parent)
-    assert measure(*line, out=tmp_path / "out")["link"]["from"] == str(path)

@@ -59,20 +59,10 @@ def test_a_certificate_of_a_device_without_noise(library: Path, tmp_path: Path) 
 
 def test_a_run_has_the_certificate_of_its_machine_while_it_holds(tmp_path: Path) -> None:
     def run() -> dict[str, Any]:
-        line = [
-            "run",
-            MODELS / "tiny.onnx",
-            "--ep",
-            "cpu",
-            "--mode",
-            "cpu-tensors",
-            *ONCE,
-            "--out",
-            tmp_path / "out",
-            "--json",
-            "-",
-        ]
-        result: dict[str, Any] = json.loads(ortbench(*line, ORTBENCH_STATE=str(tmp_path)).out)
+        words = ("--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--out", tmp_path / "out", "--json", "-")
+        result: dict[str, Any] = json.loads(
+            ortbench("run", MODELS / "tiny.onnx", *words, ORTBENCH_STATE=str(tmp_path)).out
+        )
         return result
 
     environment = run()["environment"]

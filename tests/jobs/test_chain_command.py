@@ -40,7 +40,6 @@ MODELS_OF_CHAIN = {
     "grow": "(float[N,4] past, float[1,4] new) => (float[M,4] present) { present = Concat<axis=0>(past, new) }",
     "after": "(float[M,4] all) => (float[M,4] out) { out = Relu(all) }",
     "other": "(float[N,4] past) => (float[N,4] o) { o = Relu(past) }",
-    "ids": "(int64[1,96] i) => (int64[1,96] o) { o = Identity(i) }",
 }
 
 
@@ -106,7 +105,7 @@ def test_the_example_gives_what_is_expected_of_it_in_every_file(tmp_path: Path) 
     chain = tmp_path / "cpu.toml"
     text = (MODELS / "text_to_image.toml").read_text()
     chain.write_text(defaults("cpu") + re.sub(r'"(\w+\.(?:onnx|inputs\.npz))"', rf'"{MODELS}/\1"', text))
-    files = [word for name in ("trace", "junit", "action-json") for word in (f"--{name}", tmp_path / name)]
+    files = [word for name in ("trace", "action-json") for word in (f"--{name}", tmp_path / name)]
     expected = ("--expect", MODELS / "text_to_image.expected.npz")
     ran = ortbench("chain", chain, *expected, *ONCE, "--out", tmp_path / "out", *files)
     assert (ran.code, ran.err) == (0, "")
@@ -114,8 +113,6 @@ def test_the_example_gives_what_is_expected_of_it_in_every_file(tmp_path: Path) 
     assert result.setup["expected_outputs"]
     assert_ok(result)
     check_timeline(traceformat.load(tmp_path / "trace"), result)
-    xml = (tmp_path / "junit").read_text()
-    assert re.findall(r'testcase name="([^"]+)" classname="ortbench chain\.', xml) == ["cpu-tensors", "device-resident"]
     entries = {it["name"].partition(": ")[2]: it["value"] for it in json.loads((tmp_path / "action-json").read_text())}
     names = ("chain", "stage.text", "stage.denoise", "stage.image")
     assert list(entries)[:4] == [f"cpu-tensors {name}" for name in names]
@@ -191,12 +188,11 @@ def test_what_cannot_stay_is_copied_and_said(tmp_path: Path, library: Path) -> N
     assert [it["ep"] for it in result.target["eps"]] == ["CPUExecutionProvider", "RefDeviceExecutionProvider"]
 
 
-@pytest.mark.parametrize("on_device", [False, True])
-def test_state_that_grows_is_handed_on(tmp_path: Path, library: Path, on_device: bool) -> None:
+def test_state_that_grows_is_handed_on(tmp_path: Path, library: Path) -> None:
     prefill, decode = (f'repeat = {count}\nfeedback = "present=past"\n' for count in (2, 3))
     stages = stage("prefill", "grow", prefill) + stage("decode", "grow", decode) + stage("after")
     stages += linked("prefill.present > decode.past", "decode.present > after.all")
-    result, _ = run(tmp_path, defaults(library if on_device else "cpu") + stages, *ONCE)
+    result, _ = run(tmp_path, defaults(library) + stages, *ONCE)
     assert_ok(result)
     assert {name: (it["bytes"], it["stays"]) for name, it in links(result).items()} == {
         "prefill.present > decode.past": (2 * 16, True), "decode.present > after.all": (5 * 16, True),
@@ -219,18 +215,15 @@ BIAS = "first.y > middle.bias"
         ("", "first.z > last.v", "link[0].from: first.z: first.onnx has no output 'z'; it has y"),
         ("", "first.y > last.z", "link[0].to: last.z: last.onnx has no input 'z'; it has u, v"),
         ("", "first.y > other.past", "link[0].to: does not fit: first.y is tensor(float) [1, 96], and other.past is tensor(float) [N, 4]"),
-        ("", "first.y > ids.i", "link[0].to: does not fit: first.y is tensor(float) [1, 96], and ids.i is tensor(int64) [1, 96]"),
         ('feedback = "nxt=state"', BIAS, "stage[1].feedback: nxt=state: the model has no such output; it has next"),
         ("dim = {q = 2}", BIAS, "stage[1].dim: q: the model has no symbolic dimension"),
         ("fill = {bias = 1}", BIAS, "stage[1].fill: bias: a link gives it already"),
         ('keep = "other"', BIAS, "stage[1].keep: other: the model has no such output; it has next, aside"),
-        ('resident = "bias"', BIAS, "stage[1].resident: bias: a link gives it"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_a_model_is_said_with_its_line(more: str, link: str, line: str, tmp_path: Path) -> None:
     looped = LOOPED.replace('feedback = "next=state"\n', "") if "feedback" in more else LOOPED
-    others = [stage(name) for name in ("ids", "other") if name in link]
-    stages = [stage("first"), stage("middle", more=f"{looped}{more}\n"), stage("last"), *others]
+    stages = [stage("first"), stage("middle", more=f"{looped}{more}\n"), stage("last"), stage("other")]
     text = "".join([defaults("cpu"), *stages, linked(link)])
     error = refusal(BadInput, open_in_process, write(tmp_path, text)).replace(f"{tmp_path}/", "")
     number, _, message = error.removeprefix("chain.toml:").partition(": ")
@@ -267,18 +260,12 @@ def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyP
         measuring.prepare(state, "device-resident", 1)
 
 
-def test_on_webgpu(tmp_path: Path, software_gpu: tuple[str, ...]) -> None:
-    result, _ = run(tmp_path, defaults("webgpu") + STAGES + BETWEEN, *ONCE, prefix=software_gpu)
-    assert_ok(result)
-    assert [it["stays"] for it in links(result).values()] == [True] * 3
-
-
 def test_a_chain_is_compared_with_another_live(tmp_path: Path, library: Path) -> None:
     text = defaults(library) + STAGES + BETWEEN
     write(tmp_path, text)
     (tmp_path / "old.toml").write_text(text.replace('"middle.onnx"', '"middle.onnx"\nintra-op-threads = 1'))
     line = ["--chain", tmp_path / "chain.toml", "--baseline-chain", tmp_path / "old.toml", "--max-regression", "1%"]
-    limits = ["--metric", "chain", "--metric", "device-resident.stage.middle.min", "--min-speedup", "device-resident=1"]
+    limits = ["--metric", "chain", "--metric", "device-resident.stage.middle.min"]
     until = ["--duration", 40, "--warmup", 1, "--out", tmp_path / "out", "--json", tmp_path / "gate.json"]
     ran = ortbench("gate", *line, *limits, *until, **Config(compute_us=300).environ())
     assert (ran.code, ran.err) == (0, "")
@@ -286,5 +273,5 @@ def test_a_chain_is_compared_with_another_live(tmp_path: Path, library: Path) ->
     checks = json.loads((tmp_path / "gate.json").read_text())["checks"]
     assert [(check["name"], check["verdict"]) for check in checks] == [
         ("cpu-tensors chain median", "passed"), ("device-resident chain median", "passed"),
-        ("device-resident stage.middle min", "passed"), ("device-resident speedup", "passed"),
+        ("device-resident stage.middle min", "passed"),
     ]  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from ortbench.features.suite.job.cases import read
 from ortbench.features.suite.job.jobs import files_at, jobs_of, with_files
 from ortbench.plan.toml_file import Demand
-from tests.conftest import MODELS, ortbench, ortbench_here
+from tests.conftest import MODELS, ortbench_here
 
 
 def test_a_case_without_cards_takes_all_cpus_of_a_machine() -> None:
@@ -25,15 +25,6 @@ def test_a_case_without_cards_takes_all_cpus_of_a_machine() -> None:
     assert amounts_for(Demand(1, {"H100": 1}), [cards, cpus]) == {"CPU": 1, "GPU": 1, "H100": 1}
     assert amounts_for(Demand(3), [cards, cpus]) is None
     assert amounts_for(Demand(), []) is None
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("address", ["here", "local"])
-def test_what_cannot_be_an_address(address: str, tmp_path: Path) -> None:
-    ran = ortbench("suite", suite_file(tmp_path), "--ray", address, "--out", tmp_path / "out")
-    assert ran.code == 2
-    assert ran.error_line.startswith(f"--ray '{address}': write auto or a cluster's address, such as ")
-    assert not (tmp_path / "out").exists()
 
 
 def test_without_ray_the_error_says_what_brings_it(tmp_path: Path) -> None:

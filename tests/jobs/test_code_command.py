@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,8 @@ import onnx
 import pytest
 
 from ortbench.model.modes import LOOP_MODES, MODES
-from tests import programs
-from tests.conftest import MODELS, measure, modes, ortbench
-from tests.environments import Environment, without_ortbench
+from tests.conftest import MODELS, ROOT, measure, modes, ortbench
+from tests.environments import Environment, plain, without_ortbench
 from tests.refdevice import Config
 
 pytestmark = pytest.mark.process
@@ -29,9 +28,9 @@ QUICK = ("--duration", 0.02)  # of each program
 FED = ("--feedback", "state_out=state", "--steps", 4)
 CACHE = ("--feedback", "present.*=past_key_values.*", "--dim", "total_length=past_length+sequence", "--first-dim",
          "sequence=4", "--fill", "attention_mask=1", "--fill", "position_ids=past_length+index", "--steps", 5)  # fmt: skip
-Asked = Mapping[
-    str, tuple[Path, Sequence[object], Sequence[str]]
-]  # model, options and modes, by what begins their names
+# Model, options and modes, by what begins the names of programs.
+Asked = Mapping[str, tuple[Path, Sequence[object], Sequence[str]]]
+_SAID = re.compile(r"^(.*)\.py: ([\w-]+): median ([\d.]+) µs .*; outputs are those of (?:a )?plain (?:run|runs|loop)$")
 
 
 @pytest.fixture(scope="module")
@@ -40,43 +39,55 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return without_ortbench(tmp_path_factory.mktemp("bare"))
 
 
-def check_programs(
+def run_programs(
     folder: Path,
     asked: Asked,
     *target: object,
     bare: Environment | None = None,
     prefix: Sequence[str] = (),
     config: Config | None = None,
-) -> Path:
-    """Write, format and run the programs of all that is asked, none of which may be refused; the folder where they are."""
-    every, knobs = folder / "every", {} if config is None else config.environ()
-    every.mkdir()
+) -> dict[str, float]:
+    """Write, format and run the programs of all that is asked, none of which may be refused, without ortbench: in an environment, or in
+    a fork by the clock of the test. Their medians, µs; a program that fails, as one whose outputs differ, fails here too."""
+    knobs = {} if config is None else config.environ()
+    (every := folder / "every").mkdir()
     for name, (model, options, modes_) in asked.items():
-        line = (model, *target, *options, *QUICK)
-        assert programs.written(folder / name, *line, modes=modes_, prefix=prefix, **knobs) == {}, name
-        for file in (folder / name).glob("*.py"):
-            shutil.move(file, every / f"{name}-{file.name}")
+        for mode in modes_:
+            line = (
+                "code",
+                model,
+                *target,
+                *options,
+                *(() if "--duration" in options else QUICK),
+                "--mode",
+                mode,
+                "--out",
+                every / f"{name}-{mode}.py",
+            )
+            ran = ortbench(*line, prefix=prefix, **knobs)
+            assert ran.code == 0, ran.err
     for arguments in (("format", "--check"), ("check", "--select", "E,F,I,UP,B", "--ignore", "E501")):
         ruff = [sys.executable, "-m", "ruff", *arguments, "--isolated", "--line-length", "120", str(every)]
         done = subprocess.run(ruff, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-    ran = programs.run_all(every, bare, prefix, **knobs)
-    assert {name: mode for name, (mode, _) in ran.items()} == {
+    files = sorted(map(str, every.glob("*.py")))
+    if bare is None:
+        ran = ortbench(*files, **knobs, ORTBENCH_TESTS_MAIN="tests.run_programs:main_of_a_fork")
+        code, out, err = ran.code, ran.out, ran.err
+    else:
+        words = [*prefix, str(bare.python), str(ROOT / "tests" / "run_programs.py"), *files]
+        done = subprocess.run(words, cwd=ROOT, env=plain() | knobs, capture_output=True, encoding="utf-8")
+        code, out, err = done.returncode, done.stdout, done.stderr
+    assert code == 0, err  # where onnxruntime itself may warn of what it finds in /sys
+    found = [it.groups() for line in out.splitlines() if (it := _SAID.match(line))]
+    assert {name: mode for name, mode, _ in found} == {
         f"{name}-{mode}": mode for name, (_, _, modes_) in asked.items() for mode in modes_
     }
-    return every
+    return {name: float(median) for name, _, median in found}
 
 
-@pytest.mark.wide
-def test_programs_on_the_cpu_ep(bare: Environment, tmp_path: Path) -> None:
-    options = ("--intra-op-threads", 1, "--session-config", "session.intra_op.allow_spinning=0")
-    asked: Asked = {
-        "one": (MULTI, options, HOST_MODES),
-        "fixed": (LOOPED, FED, tuple(LOOP_MODES)),
-        "cache": (MODELS / "decoder.onnx", CACHE, HOST_LOOPS),
-    }
-    every = check_programs(tmp_path, asked, "--ep", "cpu", bare=bare)
-    assert "ortbench" not in (every / "one-device-tensors.py").read_text().split('"""')[2].replace(str(MULTI), "")
+def text_of(folder: Path, name: str) -> str:
+    return (folder / "every" / f"{name}.py").read_text()
 
 
 def saved(path: Path, text: str, opset: int = 21) -> Path:
@@ -98,8 +109,8 @@ NOT_OF_NUMPY = """g (bfloat16[3, 5] a, float8e4m3fn[3] u, int4[] i) => (bfloat16
 
 @pytest.mark.wide
 @pytest.mark.usefixtures("clock")
-def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> None:
-    """Outputs without a shape, inputs in memory of numpy, sequences, optionals, types that numpy has not."""
+def test_programs_on_the_cpu_ep(tmp_path: Path) -> None:
+    """Also loops, outputs without a shape, inputs in memory of numpy, sequences, optionals, types that numpy has not."""
     bits, scalars = tmp_path / "bits.npz", tmp_path / "scalars.npz"
     four = np.full((3, 5), 0xF8, np.uint8).view(ml_dtypes.int4)
     np.savez(bits, a=four, u=np.ones(3, ml_dtypes.uint4), f=np.ones(2, np.float32))
@@ -108,7 +119,11 @@ def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> 
     sequences, four_bits, with_scalar = (
         saved(tmp_path / f"{name}.onnx", text) for name, text in (("s", SEQUENCES), ("i", FOUR_BITS), ("t", SCALARS))
     )
+    session = ("--intra-op-threads", 1, "--session-config", "session.intra_op.allow_spinning=0")
     asked: Asked = {
+        "one": (MULTI, session, HOST_MODES),
+        "fixed": (LOOPED, FED, tuple(LOOP_MODES)),
+        "cache": (MODELS / "decoder.onnx", CACHE, HOST_LOOPS),
         "dynamic": (saved(tmp_path / "n.onnx", NONZERO), ("--dynamic-outputs",), bound),
         "external": (MULTI, ("--input-memory", "numpy"), bound),
         "bools": (saved(tmp_path / "b.onnx", BOOLS), ("--input-memory", "numpy"), bound[:1]),
@@ -121,48 +136,59 @@ def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> 
         "scalar": (with_scalar, ("--input", scalars), bound),
         "filled": (with_scalar, ("--feedback", "o=s", "--fill", "t=step"), bound[1:]),
     }
-    check_programs(tmp_path, asked, "--ep", "cpu")
+    run_programs(tmp_path, asked, "--ep", "cpu")
+    assert "ortbench" not in text_of(tmp_path, "one-device-tensors").split('"""')[2].replace(str(MULTI), "")
+
+
+def test_programs_on_the_device_take_as_long_as_ortbench_says(library: Path, tmp_path: Path) -> None:
+    """A second witness of the figures: the same work by another way, in every mode; the sync is the one that was proved."""
+    config, target = Config(honesty="async-old-api", compute_us=2000), ("--ep-library", library, "--duration", 0.1)
+    words = ("env", *(f"{name}={value}" for name, value in config.environ().items()))
+    result = measure(LOOPED, *target, *modes(*MODES), out=tmp_path / "out", prefix=words)
+    own = {case["mode"]: case["metrics"]["latency"]["median"] / 1000 for case in result["cases"]}
+    own["host-accessible"] -= 10  # its program reads the word that it waits for in that memory, which takes no copy
+    found = run_programs(tmp_path, {"p": (LOOPED, target[2:], tuple(MODES))}, *target[:2], config=config)
+    assert found == pytest.approx({f"p-{mode}": us for mode, us in own.items()}, abs=0.1)  # as a program prints it
+    text = text_of(tmp_path, "p-device-resident")
+    assert "EP" in text.partition("def wait")[2].partition("copy_in()")[0]  # reads something back
 
 
 @pytest.mark.wide
-def test_programs_on_a_device_where_nothing_waits_by_itself(library: Path, tmp_path: Path) -> None:
-    asked: Asked = {"one": (LOOPED, (), tuple(MODES)), "loop": (LOOPED, FED, tuple(LOOP_MODES))}
-    config = Config(honesty="async", compute_us=300)
-    every = check_programs(tmp_path, asked, "--ep-library", library, config=config)
-    assert "    binding.synchronize_outputs()" in (every / "one-device-resident.py").read_text()
-
-
-def test_programs_whose_outputs_have_no_shape(library: Path, tmp_path: Path) -> None:
-    config = Config(compute_us=300, alignment=0)
-    asked: Asked = {
-        "one": (LOOPED, ("--dynamic-outputs",), ("device-tensors", "device-resident", "device-tensors-pinned"))
-    }
-    every = check_programs(tmp_path, asked, "--ep-library", library, config=config)
-    assert "device = ort.OrtDevice.make(" in (every / "one-device-tensors.py").read_text()
+@pytest.mark.parametrize("alignment", [4096, 0])
+def test_programs_of_loops_and_of_outputs_without_a_shape(alignment: int, library: Path, tmp_path: Path) -> None:
+    config = Config(honesty="async", compute_us=300, alignment=alignment)
+    bound = ("device-tensors", "device-resident", "device-tensors-pinned")
+    asked: Asked = {"dynamic": (LOOPED, ("--dynamic-outputs",), bound)}
+    if alignment:
+        asked = {"loop": (LOOPED, FED, tuple(LOOP_MODES)), "one": (LOOPED, (), bound)}
+    run_programs(tmp_path, asked, "--ep-library", library, config=config)
+    if alignment:
+        assert "    binding.synchronize_outputs()" in text_of(tmp_path, "one-device-resident")
+    else:
+        assert "device = ort.OrtDevice.make(" in text_of(tmp_path, "dynamic-device-tensors")
 
 
 def test_programs_on_webgpu(software_gpu: tuple[str, ...], bare: Environment, tmp_path: Path) -> None:
-    possible = ("cpu-tensors", "device-tensors", "device-resident", "device-resident-async")
     asked: Asked = {
-        "one": (TINY, (), possible),
-        "graph": (TINY, ("--cuda-graph",), possible[:3]),
-        "dynamic": (TINY, ("--dynamic-outputs",), possible[:3]),
+        "one": (TINY, (), ("cpu-tensors", "device-tensors", "device-resident", "device-resident-async")),
+        "graph": (TINY, ("--cuda-graph",), ("device-tensors",)),
+        "dynamic": (TINY, ("--dynamic-outputs",), ("device-resident",)),
     }
-    every = check_programs(tmp_path, asked, "--ep", "webgpu", bare=bare, prefix=software_gpu)
-    text = (every / "one-device-resident.py").read_text()
+    run_programs(tmp_path, asked, "--ep", "webgpu", bare=bare, prefix=software_gpu)
+    text = text_of(tmp_path, "one-device-resident")
     assert "library = onnxruntime_ep_webgpu.get_library_path()\n" in text
     assert "waits for this EP" in text.partition("def wait")[2]  # reads something back: nothing else waits
-    assert '"gpu_graph_id", "1")\n' in (every / "graph-device-tensors.py").read_text()
+    assert '"gpu_graph_id", "1")\n' in text_of(tmp_path, "graph-device-tensors")
 
 
 def test_programs_on_cuda(software_cuda: tuple[str, ...], bare: Environment, tmp_path: Path) -> None:
     """Every mode on ONNX Runtime's own CUDA EP; outputs in pinned memory are bound by address there."""
     asked: Asked = {"one": (TINY, (), tuple(MODES))} | {
-        option[2:]: (TINY, (option, *value), HOST_MODES[:3])
+        option[2:]: (TINY, (option, *value), ("device-tensors",))
         for option, *value in (("--dynamic-outputs",), ("--stream", "ort"), ("--cuda-graph",))
     }
-    every = check_programs(tmp_path, asked, "--ep", "cuda", bare=bare, prefix=software_cuda)
-    text = (every / "one-host-accessible.py").read_text()
+    run_programs(tmp_path, asked, "--ep", "cuda", bare=bare, prefix=software_cuda)
+    text = text_of(tmp_path, "one-host-accessible")
     assert 'library = str(Path(ort.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so")\n' in text
     assert "binding.bind_output(name" in text
 
@@ -184,24 +210,3 @@ def test_a_notebook_has_the_cells_of_the_program(tmp_path: Path) -> None:
     for cell in cells:
         exec(compile(cell, "cell", "exec"), names)
     assert len(names["times"]) >= 3  # type: ignore[arg-type]
-
-
-def test_a_mode_that_the_ep_has_not_is_said() -> None:
-    ran = ortbench("code", TINY, "--ep", "cpu", "--mode", "pipelined")
-    reason = "CPUExecutionProvider computes in host memory, so there are no copies to hide behind inference"
-    assert (ran.code, ran.error_line) == (1, f"pipelined: {reason}")
-
-
-def test_a_programs_median_is_that_of_ortbench_in_virtual_time(library: Path, tmp_path: Path) -> None:
-    """A second witness of the figures: the same work by another way, in every mode; the sync is the one that was proved."""
-    knobs = Config(honesty="async-old-api", compute_us=2000).environ()
-    target = (LOOPED, "--ep-library", library, "--duration", 0.1)
-    assert programs.written(tmp_path / "p", *target, modes=list(MODES), **knobs) == {}
-    words = ("env", *(f"{name}={value}" for name, value in knobs.items()))
-    result = measure(*target, *modes(*MODES), out=tmp_path / "out", prefix=words)
-    own = {case["mode"]: case["metrics"]["latency"]["median"] / 1000 for case in result["cases"]}
-    found = {mode: median for mode, (_, median) in programs.run_all(tmp_path / "p", None, **knobs).items()}
-    own["host-accessible"] -= 10  # its program reads the word that it waits for in that memory, which takes no copy
-    assert found == pytest.approx(own, abs=0.1)  # as a program prints it
-    text = (tmp_path / "p" / "device-resident.py").read_text()
-    assert "EP" in text.partition("def wait")[2].partition("copy_in()")[0]  # reads something back

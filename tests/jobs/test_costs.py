@@ -60,10 +60,3 @@ def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> 
     assert {"enqueue_median_ns", "cpu_time_median_ns", "cpu_cores", "cpu_time_spin_off_ns"} <= {
         *table.read_text().partition("\n")[0].split(",")
     }
-
-
-@pytest.mark.parametrize(("submit_us", "is_bound"), [(50_000, True), (500, False)])
-def test_host_bound_where_the_call_is_nearly_all(submit_us: int, is_bound: bool, library: Path, tmp_path: Path) -> None:
-    line = ("--iterations", 30, "--warmup", 1, "--mode", "device-resident")
-    _, out = measure(library, tmp_path, *line, submit_us=submit_us, compute_us=1000)
-    assert ("is host-bound: the host enqueues for 98" in out) is is_bound

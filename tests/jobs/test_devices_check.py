@@ -76,10 +76,3 @@ def test_a_line_each_in_the_terminal(library: Path) -> None:
     assert ran.out.startswith("RefDeviceExecutionProvider 1.0.0 device 0: GPU")
     assert "\n  passed       copy      DEFAULT memory to DEFAULT memory\n" in ran.out
     assert ran.out.rstrip().endswith(" not offered")
-
-
-def test_a_library_that_is_none(tmp_path: Path) -> None:
-    (tmp_path / "some.so").write_text("text")
-    assert ortbench("devices", "--check", tmp_path / "other.so").error_line.startswith("--check: no such file: ")
-    ran = ortbench("devices", "--check", tmp_path / "some.so")
-    assert (ran.code, "some.so does not load" in ran.error_line) == (1, True)

@@ -107,36 +107,9 @@ def loop(folder: Path, *arguments: object) -> tuple[Result, str]:
     return load(path), " ".join(ran.out.split())
 
 
-def test_a_profile_of_a_generation_and_no_program(tmp_path: Path) -> None:
-    folder = genai_folder(tmp_path / "model", "gpt")
-    ran = ortbench("profile", folder, "--attach-only", *SHORT, "--mode", "cpu-tensors", "--out", tmp_path / "out")
-    assert (ran.code, "4 prompt tokens (pp4)" in " ".join(ran.out.split())) == (0, True), ran.err
-    ran = ortbench("code", folder)
-    assert (ran.code, "no program is written of a model that generates; name its .onnx file" in ran.err) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ("CPU", "(named by genai_config.json; EP by genai_config.json)"),
-        ("cuda", "(named by genai_config.json; its EP cuda is not used)"),
-    ],
-)
-def test_the_ep_of_the_folder_is_used_where_it_is_here(asked: str, said: str, tmp_path: Path) -> None:
-    folder = genai_folder(tmp_path / "model", "gpt", providers=[{asked: {}}])
-    result, text = loop(folder, *SHORT, "--mode", "cpu-tensors", "--measure-memory")
-    assert said in text
-    generation = result.part["generation"]
-    assert (generation["eps"], generation["ep_used"]) == ([asked.lower()], asked == "CPU")
-    assert (result.target["ep"], result.cases[0].own["memory"]["failed"]) == ("CPUExecutionProvider", None)
-
-
 # A folder whose decoder is one of several models: its files, and what runs before the decoder.
 STAGED: list[tuple[dict[str, Any], str]] = [
     ({"genai_config.json": {"encoder": {"filename": "encoder.onnx"}}}, "an encoder"),
-    ({"genai_config.json": {"embedding": {"filename": "embedding.onnx"}}}, "an embedding model"),
-    ({"genai_config.json": {"vision": {"filename": "vision.onnx"}}}, "a vision model"),
-    ({"genai_config.json": {"speech": {"filename": "speech.onnx"}}}, "a speech model"),
     ({"config.json": {"is_encoder_decoder": True}}, "an encoder"),  # of Optimum
     ({"config.json": {}, "embed_tokens.onnx": {}}, "an embedding model"),  # of Transformers.js
 ]
@@ -163,7 +136,7 @@ def test_a_folder_with_other_stages(files: dict[str, Any], before: str, tmp_path
 
 def test_a_folder_alone_is_measured_as_its_file_says(tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "llama", shared=True, context=128)
-    result, text = loop(folder, "--iterations", 3, "--warmup", 1)
+    result, text = loop(folder, "--iterations", 3, "--warmup", 1, "--measure-memory")
     assert (
         "generation: 64 prompt tokens (pp64), 64 generated tokens (tg64); random prompt, argmax on the host; " in text
     )
@@ -172,10 +145,6 @@ def test_a_folder_alone_is_measured_as_its_file_says(tmp_path: Path) -> None:
     assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident", "host-accessible", "shared"]
     assert {(case.status, case.checks["outputs"]["verdict"]) for case in result.cases} == {("ok", "passed")}
     assert result.part["generation"]["fixed_cache"]
-
-
-def test_memory_is_weighed_with_the_cache_that_was_measured(tmp_path: Path) -> None:
-    line = (*SHORT, *modes("device-resident", "shared"), "--measure-memory")
-    result, _ = loop(genai_folder(tmp_path / "model", "llama"), *line)
-    assert result.part["generation"]["fixed_cache"]
-    assert [case.own["memory"]["failed"] for case in result.cases] == [None] * 2
+    assert [case.own["memory"]["failed"] for case in result.cases] == [None] * 4
+    ran = ortbench("code", folder)
+    assert (ran.code, "no program is written of a model that generates; name its .onnx file" in ran.err) == (2, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from ortbench.features.load.worker.clients import gil_wait_point
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
 from tests import nvtx
-from tests.conftest import MODELS, Ran, ortbench
+from tests.conftest import MODELS, Ran, modes, ortbench
 from tests.expect import there
 from tests.refdevice import Config, Trace
 from tests.results import fact, values
@@ -27,16 +28,8 @@ pytestmark = pytest.mark.process
 TINY = MODELS / "tiny.onnx"
 CLOSED = {"throughput", "latency", "fairness", "cpu_time", "cpu_cores", "scaling"}
 OPEN = {
-    "throughput",
-    "latency",
-    "queue_delay",
-    "service_time",
-    "generator_lag",
-    "late_share",
-    "utilisation",
-    "cpu_time",
-    "cpu_cores",
-}
+    "throughput", "latency", "queue_delay", "service_time", "generator_lag", "late_share", "utilisation", "cpu_time", "cpu_cores",
+}  # fmt: skip
 
 
 def on_device(library: Path, folder: Path, *arguments: object, **knobs: Any) -> tuple[Ran, Result]:
@@ -61,6 +54,9 @@ def assert_whole(case: Case) -> None:
         assert 0 <= (case.value(metric) or 0) <= 1
     if is_open:
         assert 0 <= there(case.stats("queue_delay")).mean <= latency.mean
+    else:  # Little's law: each client waits for an inference nearly all of the time
+        clients = float(case.point["concurrency"])
+        assert 0.5 * clients < there(case.value("throughput")) * latency.mean / 1e9 <= 1.001 * clients
 
 
 @pytest.mark.wide
@@ -115,17 +111,6 @@ def test_a_load_is_measured_in_several_processes(library: Path, tmp_path: Path) 
     assert [second <= block["round"] < third for block in there(rate.load_blocks)] == [False, True, False]
     assert there(one.metrics["throughput"].ci95)[0] > 0
     assert rate.checks["slo"]["verdict"] == "passed"
-
-
-def test_tries_of_a_rate_are_in_processes_of_their_own(library: Path, tmp_path: Path) -> None:
-    line = ("--mode", "device-resident", "--rate", "auto", "--slo", "p95=20ms", "--duration", 2, "--processes", 3)
-    ran, result = on_device(library, tmp_path, *line, compute_us=2000)
-    assert (ran.code, ran.err) == (0, "")
-    found = there(result.own["slo"]["found"]["device-resident"])
-    (level,) = (it for it in load_cases(result) if it.point["rate"] == found["rate"])
-    first = there(result.cases[0].processes)
-    assert len(first) == 3
-    assert [sum(start <= block["round"] for start in first) for block in there(level.load_blocks)] == [1, 2, 3]
 
 
 def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_path: Path) -> None:
@@ -183,8 +168,37 @@ def test_the_place_where_threads_wait_for_pythons_lock_is_found() -> None:
     assert min(there(gil_wait_point())) > 0
 
 
-def test_an_ep_that_turns_out_to_compute_on_the_host_has_one_mode(tmp_path: Path) -> None:
-    line = ("load", TINY, "--ep", "prefer-cpu", "--concurrency", 1, "--duration", 0.1, "--processes", 1)
-    assert ortbench(*line, "--out", tmp_path).code == 0
-    (path,) = tmp_path.glob("*/result.json")
-    assert {it.mode for it in load(path).cases} == {"cpu-tensors"}
+# Gates: two sides under load in turns
+
+GATE = ("gate", "--model", TINY, "--load", "--warmup", 1)
+
+
+def check_turns(folder: Path) -> None:
+    """Both sides have the same load points of one run, in blocks of the same rounds."""
+    results = [load(folder / side / "result.json") for side in ("candidate", "baseline")]
+    assert results[0].setup["run_id"] == results[1].setup["run_id"]
+    for one, other in zip(*map(load_cases, results), strict=True):
+        assert (one.point, one.status, one.checks["outputs"]["verdict"]) == (other.point, "ok", "passed")
+        rounds = [[block["round"] for block in it.load_blocks or ()] for it in (one, other)]
+        assert rounds[0] == rounds[1] == list(range(max(10, len(rounds[0]))))
+
+
+def test_a_device_four_times_as_slow_fails_with_fresh_workers_too(library: Path, tmp_path: Path) -> None:
+    metrics = ("--metric", "throughput@concurrency=1", "--metric", "latency.p50@rate=100", "--max-regression", "50%")
+    sides = ("--ep-option", "compute_us=8000", "--baseline-set", "ep-option=compute_us=2000", "--sessions", "process")
+    points = (*modes("device-resident"), "--concurrency", 1, "--rate", 100, "--duration", 20, "--out", tmp_path)
+    ran = ortbench(*GATE, "--ep", library, *sides, *points, *metrics)
+    assert (ran.code, ran.err) == (3, ""), ran.out
+    (folder,) = tmp_path.glob("gate-*")
+    check_turns(folder)
+    check_turns(folder / "again")
+    checks = json.loads((folder / "gate.json").read_text())["checks"]
+    assert {check["name"]: (check["verdict"], round(check["ratio"])) for check in checks} == {
+        "device-resident throughput concurrency=1": ("failed", 4), "device-resident latency median rate=100": ("failed", 8),
+    }  # fmt: skip
+    assert all("; again with fresh workers: ratio " in check["text"] for check in checks)
+
+
+def test_an_slo_alone_needs_no_baseline(tmp_path: Path) -> None:
+    line = (*GATE, "--ep", "cpu", *modes("cpu-tensors"), "--rate", 50, "--duration", 0.4, "--out", tmp_path)
+    assert [ortbench(*line, "--slo", f"max={limit}").code for limit in ("1ns", "1000s")] == [3, 0]

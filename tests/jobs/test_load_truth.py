@@ -1,8 +1,7 @@
-"""`ortbench load` against what is known: an engine's service time, Lindley's recursion, and the mean wait of M/D/1."""
+"""`ortbench load` in virtual time against what is known: an engine's service time, Lindley's recursion, and the mean wait of M/D/1."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -10,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ortbench.facts import Fact, share
+from ortbench.facts import Fact
 from ortbench.facts.comparison import bests
-from ortbench.facts.run import facts_of
-from ortbench.features.load.analysis import load_cases, load_point_of
+from ortbench.features.load.analysis import load_cases
 from ortbench.features.load.analysis.blocks import OpenLoopBlock
 from ortbench.features.load.analysis.queueing import cycle_interval
 from ortbench.features.load.plan import pad_stream
@@ -22,13 +20,13 @@ from ortbench.model.result_file import load
 from ortbench.plan.target import Inputs, Shape, Stream
 from tests.conftest import MODELS, ortbench
 from tests.expect import there
-from tests.queues import MS, disagreements, hidden, md1_wait
-from tests.refdevice import Config, Trace
+from tests.queues import disagreements, hidden, md1_wait
+from tests.refdevice import Config
 from tests.truth import relu_model, run_on_device
 from tests.virtual import CALL_NS
 
-ATTEMPTS = 3  # what else goes on on the machine adds to times and takes from none
-CLIENTS = ("--concurrency", "1,2,4", "--duration", 2)
+pytestmark = pytest.mark.process
+
 # In virtual time, with one client: a call of a run and its end, and what the host does from the end of a request to the
 # beginning of the next one that waits.
 SERVICE_NS, BETWEEN_NS = 2 * CALL_NS, 4 * CALL_NS
@@ -36,124 +34,28 @@ CPU_PARTS = 8  # of a load point, of each of which the CPU time is read
 
 
 class Put(NamedTuple):
-    """A load on the reference device, and what the device saw."""
+    """A load on the reference device, and the folder of its result."""
 
     result: Result
     folder: Path
-    trace: Trace
 
 
-def put(
-    library: Path,
-    folder: Path,
-    *arguments: object,
-    mode: str = "device-resident",
-    size: int = 4096,
-    **knobs: float,
-) -> Put:
-    model = relu_model(folder / "relu.onnx", size)
-    config = Config(trace=folder / "trace", **knobs)  # type: ignore[arg-type]
-    line = ("--mode", mode, "--processes", 1, *arguments)
+def put(library: Path, folder: Path, *arguments: object, **knobs: float) -> Put:
+    model = relu_model(folder / "relu.onnx", 4096)
+    config = Config(**knobs)  # type: ignore[arg-type]
+    line = ("--mode", "device-resident", "--processes", 1, *arguments)
     code, result, _, errors = run_on_device(library, model, config, folder, *line, command="load")
     assert (code, errors) == (0, "")
     (path,) = (it.parent for it in (folder / "out").glob("*/result.json"))
-    return Put(result, path, Trace.read(folder / "trace"))
+    return Put(result, path)
 
 
-@pytest.mark.process
 def test_one_client_has_the_engine_to_itself(library: Path, tmp_path: Path) -> None:
     (case,) = load_cases(put(library, tmp_path, "--concurrency", 1, "--duration", 1, compute_us=4000).result)
     latency = 4_000_000 + SERVICE_NS
     found = there(case.stats("latency"))
     assert {found.min, found.mean, found.median, found.p95, found.p99, found.max} == {latency}
     assert case.value("throughput") == pytest.approx(1e9 / (latency + CALL_NS))
-
-
-def service_ns(found: Put, number: int) -> float:
-    """How long an inference took in what counts of a level, by the device's trace."""
-    inferences = found.trace.of("inference")
-    with np.load(found.folder / "load-samples.npz") as samples:
-        spans = samples[f"{number}/span_ns"]
-    inside = np.zeros(len(inferences), bool)
-    for begin, end in spans:
-        inside |= (inferences["start_ns"] >= begin - MS) & (inferences["end_ns"] <= end)
-    return float((inferences["end_ns"] - inferences["start_ns"])[inside].mean())
-
-
-def wrong_in_all(folder: Path, check: Callable[[Path], dict[str, float | None]]) -> dict[str, float | None]:
-    """What is wrong in every attempt, with what the last one found."""
-    wrong = None
-    for attempt in range(ATTEMPTS):
-        (place := folder / str(attempt)).mkdir()
-        now = check(place)
-        wrong = now if wrong is None else {what: value for what, value in now.items() if what in wrong}
-        if not wrong:
-            break
-    return wrong or {}
-
-
-@pytest.mark.timing
-@pytest.mark.parametrize("servers", [1, 2])
-def test_engines_give_what_they_can(servers: int, real_library: Path, tmp_path: Path) -> None:
-    """An inference of 10 ms: 100 a second of one engine from two clients on, 200 of two where more than two keep them busy;
-    what the engine took longer on a busy machine is in its trace."""
-
-    def check(folder: Path) -> dict[str, float | None]:
-        found = put(real_library, folder, *CLIENTS, compute_us=10_000, servers=servers)
-        wrong: dict[str, float | None] = {}
-        for number, level in enumerate(load_cases(found.result)):
-            clients, latency = int(load_point_of(level).value), there(level.stats("latency"))
-            rate = min(clients, servers) * 1e9 / service_ns(found, number)
-            allowed = 0.01 if clients > servers else 0.03  # where nobody waits the engine does, for the host
-            for what, off, bound in (
-                ("runs/s", there(level.value("throughput")) / rate - 1, allowed),
-                ("latency", latency.mean / (clients * 1e9 / rate) - 1, 2 * allowed),
-                ("fairness", 1 - there(level.value("fairness")), 0.02),
-            ):
-                if abs(off) > bound:
-                    wrong[f"{what} of {clients}"] = off
-        return wrong
-
-    assert wrong_in_all(tmp_path, check) == {}
-
-
-def waiting_share(found: Put, number: int, clients: int) -> float:
-    """What is left of the clients' time without their copies and runs, by the device's trace: nobody does anything else."""
-    with np.load(found.folder / "load-samples.npz") as samples:
-        spans = samples[f"{number}/span_ns"]
-    events = found.trace.of("h2d", "d2h", "run")
-    begun, ended = events["queued_ns"], events["end_ns"]
-    inside = sum(np.clip(np.minimum(ended, end) - np.maximum(begun, begin), 0, None).sum() for begin, end in spans)
-    return 1 - float(inside) / float(clients * (spans[:, 1] - spans[:, 0]).sum())
-
-
-@pytest.mark.timing
-def test_the_share_of_time_in_which_clients_wait_for_the_gil(real_library: Path, tmp_path: Path) -> None:
-    """Copies of 4 ms hold it, and there is nothing else to do: one of n clients has it, the others wait, (n - 1)/n of the
-    time but for the runs between."""
-
-    def check(folder: Path) -> dict[str, float | None]:
-        times = {"upload_latency_us": 4000, "download_latency_us": 4000, "compute_us": 0}
-        (copying := folder / "copying").mkdir()
-        (resident := folder / "resident").mkdir()
-        held = put(real_library, copying, *CLIENTS, mode="device-tensors", **times)
-        free = put(real_library, resident, *CLIENTS, compute_us=5000)
-        wrong: dict[str, float | None] = {}
-        for number, level in enumerate(load_cases(held.result)):
-            clients, share = int(load_point_of(level).value), level.value("gil_wait") or 0
-            if abs(share - waiting_share(held, number, clients)) > 0.05 or (share < 0.25 * (clients > 1)):
-                wrong[f"copies of {clients}"] = share
-        for level in load_cases(free.result):
-            if there(level.value("gil_wait")) > 0.02:
-                wrong[f"no copies of {load_point_of(level).value:g}"] = level.value("gil_wait")
-        if [it.mode for it in facts_of(held.result) + facts_of(free.result) if it.code == "gil"] != ["device-tensors"]:
-            wrong["fact"] = None
-        return wrong
-
-    assert wrong_in_all(tmp_path, check) == {}
-
-
-# Open loops, in virtual time
 
 
 def requests_of(found: Put, number: int) -> OpenLoopBlock:
@@ -163,7 +65,6 @@ def requests_of(found: Put, number: int) -> OpenLoopBlock:
     return OpenLoopBlock(due, np.concatenate([[0], end[:-1]]), start, end, None, 1, cpu_ns=0, wall_ns=1)
 
 
-@pytest.mark.process
 def test_every_wait_is_the_one_of_lindleys_recursion(library: Path, tmp_path: Path) -> None:
     """At 30, 50, 70 and 90 % utilisation; a record that hides what was late does not pass."""
     found = put(library, tmp_path, "--rate", "75,125,175,225", "--duration", 2, compute_us=4000)
@@ -181,7 +82,6 @@ def test_every_wait_is_the_one_of_lindleys_recursion(library: Path, tmp_path: Pa
         assert disagreements(hidden(record), service, record.due), "a generator that hides late requests passes"
 
 
-@pytest.mark.process
 def test_poisson_arrivals_before_one_engine_wait_as_long_as_theory_says(library: Path, tmp_path: Path) -> None:
     """M/D/1 at 30 and 50 %; what the host needs between two requests only those have that wait."""
     found = put(library, tmp_path, "--rate", "600,1000", "--duration", 12, "--seed", 1, compute_us=480)
@@ -212,7 +112,6 @@ def p99s(case: Case, key: str) -> list[float]:
     return [there(case.stats(f"{key}.batch={batch}")).p99 for batch in (1, 4)]
 
 
-@pytest.mark.process
 def test_a_mix_of_shapes_costs_what_a_change_of_shape_does(library: Path, tmp_path: Path) -> None:
     """1 ms, 0.5 ms an item, and 0.3 ms where the inference before had another shape: always in turns, never apart."""
     result, case = mixed(library, tmp_path, "cycle", "--concurrency", 1, "--duration", 1, switch_us=300)
@@ -229,7 +128,6 @@ def test_a_mix_of_shapes_costs_what_a_change_of_shape_does(library: Path, tmp_pa
     assert case.value("mixing.all") == pytest.approx((3_300_000 + rest) / (3_000_000 + rest))
 
 
-@pytest.mark.process
 def test_requests_of_a_short_shape_wait_behind_those_of_a_long_one(library: Path, tmp_path: Path) -> None:
     """One every 2.5 ms, of 1.5 ms and 3 ms in turns with one worker: too many of the long shape alone, and 2.25 ms in the mix."""
     _, case = mixed(library, tmp_path, "cycle", "--rate", 400, "--arrivals", "uniform", "--duration", 1)
@@ -243,23 +141,13 @@ def test_requests_of_a_short_shape_wait_behind_those_of_a_long_one(library: Path
     assert [case.value(f"mixing.{name}") for name in ("batch=1", "batch=4", "all")] == [None] * 3
 
 
-def test_a_random_order_of_shapes_is_that_of_its_seed() -> None:
-    stream = Stream(shapes=tuple(Shape(name, Inputs()) for name in ("one", "four")))
-    first, again, other = ([*islice(stream.numbers(seed), 40)] for seed in (5, 5, 6))
-    assert first == again != other
-    assert {*first} == {0, 1}
-
-
 # Requests that are padded: 1 ms, and 0.5 ms an item
 
 SIZES = (1, 3, 5, 8)
 PADDED = {
-    "exact": (1, 3, 5, 8),
-    "multiples:4": (4, 4, 8, 8),
-    "multiples:5": (5, 5, 5, 10),
-    "powers-of-two": (1, 4, 8, 8),
-    "largest": (8, 8, 8, 8),
-}
+    "exact": (1, 3, 5, 8), "multiples:4": (4, 4, 8, 8), "multiples:5": (5, 5, 5, 10),
+    "powers-of-two": (1, 4, 8, 8), "largest": (8, 8, 8, 8),
+}  # fmt: skip
 
 
 def padded(library: Path, folder: Path, *arguments: object, **knobs: float) -> tuple[dict[str, Result], str]:
@@ -277,19 +165,15 @@ def best_facts(results: dict[str, Result]) -> list[Fact]:
     return [it.fact for it in bests([*results.values()], [*results])]
 
 
-@pytest.mark.process
 def test_each_order_takes_as_long_as_the_sizes_it_pads_to(library: Path, tmp_path: Path) -> None:
     results, _ = padded(library, tmp_path, "--duration", 1)
-    requests = {
-        it: [block["n"] for block in there(load_cases(result)[0].load_blocks)] for it, result in results.items()
-    }
-    assert len({tuple(it) for it in requests.values()}) == 1  # all have the same, and whole rounds of these
-    assert all(n % len(SIZES) == 0 for n in requests["exact"])
+    counts = {it: [block["n"] for block in there(load_cases(result)[0].load_blocks)] for it, result in results.items()}
+    assert len({tuple(it) for it in counts.values()}) == 1  # all have the same, and whole rounds of these
+    assert all(n % len(SIZES) == 0 for n in counts["exact"])
     for order, sizes in PADDED.items():
         (case,) = load_cases(results[order])
-        assert there(case.stats("latency")).mean == SERVICE_NS + 3 * CALL_NS + 1_000_000 + 500_000 * sum(sizes) // len(
-            sizes
-        )
+        host_ns = SERVICE_NS + 3 * CALL_NS
+        assert there(case.stats("latency")).mean == host_ns + 1_000_000 + 500_000 * sum(sizes) // len(sizes)
         assert results[order].part["padding"] == pytest.approx(1 - sum(SIZES) / sum(sizes))
         assert results[order].part["shapes"] == [f"batch={it}" for it in dict.fromkeys(sizes)]
         assert case.value("switching_cost") == (None if order == "largest" else pytest.approx(0, abs=1))
@@ -298,37 +182,25 @@ def test_each_order_takes_as_long_as_the_sizes_it_pads_to(library: Path, tmp_pat
     assert fact.values["other"] == "powers-of-two"
 
 
-@pytest.mark.process
 def test_the_best_order_weighs_switches_against_padding(library: Path, tmp_path: Path) -> None:
     """Where a change of shape takes 4 ms, fewest sizes are best; each request of the others costs as many as its order has changes."""
     results, printed = padded(library, tmp_path, "--concurrency", 1, "--duration", 1, switch_us=4000)
     best, switching = best_facts(results)
     assert (best.verdict, best.values["configuration"], best.point) == ("better", "largest", {"concurrency": 1})
     assert (switching.key, switching.values["configuration"]) == (("mix-switching", "costs-one"), "exact")
-    assert "largest has the lowest mean latency with 1 client: 5.00 ms, with 47% padding" in printed.replace(
-        "\n  ", " "
-    )
+    said = "largest has the lowest mean latency with 1 client: 5.00 ms, with 47% padding"
+    assert said in " ".join(printed.split())
     for order, sizes in PADDED.items():
         (case,) = load_cases(results[order])
         shapes, changes, n = dict.fromkeys(sizes), 0, 0
-        stream = pad_stream(
-            Stream(shapes=tuple(Shape(str(it), Inputs(dims={"batch": it})) for it in SIZES)), order, None
-        )
+        shapes_of = tuple(Shape(str(it), Inputs(dims={"batch": it})) for it in SIZES)
+        stream = pad_stream(Stream(shapes=shapes_of), order, None)
         for block in there(case.load_blocks):
             came = [*islice(stream.numbers(block["round"]), block["n"])]
             changes, n = changes + sum(a != b for a, b in pairwise(came)), n + len(came)
         rounds = len(there(case.load_blocks))  # whose first request may find another shape too
         cost = (case.value("switching_cost") or 0) * n / 4_000_000
         assert len(shapes) == 1 or changes - 0.01 < cost < changes + rounds + 0.01
-
-
-@pytest.mark.process
-def test_orders_are_compared_at_a_rate_by_their_tail(library: Path, tmp_path: Path) -> None:
-    """One every 10 ms, so that none waits: the tail is the largest size, of which multiples of 5 make 10."""
-    results, _ = padded(library, tmp_path, "--rate", 100, "--arrivals", "uniform", "--duration", 8)
-    (fact,) = best_facts(results)
-    assert (fact.verdict, fact.values["what"], fact.values["padding"]) == ("none-tied", "p99 latency", share(0.0))
-    assert fact.values["ties"] == ["multiples:4", "powers-of-two", "largest"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tests import wrong_builds
 from tests.conftest import modes
 from tests.expect import there
 from tests.jobs.test_chain_command import BETWEEN, STAGES, defaults, run
@@ -41,14 +40,6 @@ def test_steps_and_whole_loops_are_exact(honesty: Honesty, library: Path, tmp_pa
     assert code == 0, errors
     assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident", "host-accessible", "shared"]
     assert differences(result, Trace.read(tmp_path / "trace"), STEPS, first_bytes=STATE_BYTES) == {}
-
-
-def test_a_microsecond_too_many_is_found_out(library: Path, tmp_path: Path) -> None:
-    model, config = loop_model(tmp_path / "loop.onnx"), Config(trace=tmp_path / "trace")
-    line, wrong = (*FED, "--mode", "device-resident", *ONE_LOOP), wrong_builds.build("adds_a_microsecond")
-    _, result, _, _ = run_on_device(library, model, config, tmp_path, *line, command="loop", **wrong)
-    found = differences(result, Trace.read(tmp_path / "trace"), STEPS, first_bytes=STATE_BYTES)
-    assert found.keys() == {("device-resident", "latency")}
 
 
 def test_so_are_steps_of_a_state_that_grows(library: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from tests import softcuda
-from tests.conftest import MODELS, cases, measure, modes
+from tests.conftest import cases, measure, modes
 from tests.expect import there
 from tests.jobs.test_chain_command import BETWEEN, BYTES, STAGES, defaults, run
 from tests.refdevice import Config, Trace
@@ -117,12 +117,3 @@ def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp
         assert memory["arenas"][0]["in_use"] == arena
         less = "NVML: the decrease of free GPU memory, as NVML does not report the process"
         assert memory["device"] == ("NVML, of the worker's process" if tells else less)
-
-
-def test_outputs_that_are_known_in_shape_alone_are_compared_with_nothing(tmp_path: Path) -> None:
-    """Where the measurement compares outputs with expected ones, the worker that weighs must not: it makes no plain run."""
-    tiny = MODELS / "tiny.onnx"
-    options = ("--input", tiny.with_suffix(".inputs.npz"), "--expect", tiny.with_suffix(".expected.npz"))
-    result = measure(tiny, "--ep", "cpu", *options, *modes("cpu-tensors", "device-resident"), *QUICK, out=tmp_path)
-    assert result["setup"]["expected_outputs"]
-    assert [case["memory"]["failed"] for case in result["cases"]] == [None] * 2

@@ -73,17 +73,6 @@ def test_variables_and_another_interpreter_are_in_the_command(tmp_path: Path) ->
     carry_out(found[0], tmp_path)
 
 
-def test_a_case_of_a_suite(tmp_path: Path) -> None:
-    shutil.copy(MODELS / "transformer_ids.onnx", tmp_path / "m.onnx")
-    bench = '[[bench]]\nmodel = "m.onnx"\nep = "cpu"\nshape = {input_ids = "2x3"}\nrange = {input_ids = [7, 9]}\n'
-    (tmp_path / "s.toml").write_text(f"{bench}iterations = 1\n")
-    found = suggested(measured(tmp_path, "suite", "s.toml"))
-    assert "ortbench inspect m.onnx --ep cpu --dim batch=2 --dim sequence=3" in found
-    (nodes,) = (it for it in found if "--measure-nodes" in it)
-    assert nodes.endswith("--dim batch=2 --dim sequence=3 --range input_ids:7,9")
-    carry_out(nodes, tmp_path)
-
-
 # What the scenarios whose output is committed suggest
 
 _NEXT = re.compile(r'(?:Next: |"next": ")`?((?:[^"`\\\n]|\\.)+)')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 import time
@@ -11,75 +12,90 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MODELS, ONCE, ROOT, Ran, command, ortbench
-from tests.small_disk import PAGE, SmallDisk, small_disk
 
 pytestmark = pytest.mark.process
 
 TINY = MODELS / "tiny.onnx"
-FULL = "No space left on device"
 RESULT = ROOT / "reports" / "copy_bound-refdevice"
-A_LOT = 64 * PAGE  # samples that no small disk holds
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> SmallDisk:
-    return small_disk(tmp_path)
-
-
-def not_written(ran: Ran, why: str = FULL) -> set[str]:
-    """The names of the files of which the command says that they were not written, which must be all that it says."""
-    assert ran.code == 1, ran
-    reason = ran.error_line.partition(" not written: ")[2]
-    assert reason == why
-    listed = ran.error_line.partition(" not written: ")[0].removesuffix(" were").removesuffix(" was")
-    names = listed.replace(" (an earlier state of it is there)", "").split(", ")
-    return {Path(name.split()[-1]).name for name in names}
-
-
-EXPORTS = {
-    "r.json": "--json", "j.xml": "--junit", "a.json": "--action-json", "p.html": "--html", "t.json": "--trace", "b.json": "--bmf",
-}  # fmt: skip
-
-
-TABLES = {"result.json", "table.md", "table.csv"}
-
-
-def exports(place: Path, *names: str) -> list[object]:
-    return [word for name in names for word in (EXPORTS[name], place / name)]
-
-
-def test_a_run_writes_what_there_is_room_for(disk: SmallDisk) -> None:
-    line = ("run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place)
-    # Nothing, or, in this order: result (5 or 6 pages), Markdown (1 or 2), CSV and JUnit (1 each); more than the rest is the page.
-    for room, names, left in ((0, [*EXPORTS], set()), (12 * PAGE, ["j.xml", "p.html"], {*TABLES, "j.xml"})):
-        ran = disk.run(room, *line, *exports(disk.place, *names))
-        assert "device-resident" in ran.out
-        assert not_written(ran) == {*TABLES, *names} - left
-        assert disk.files() == left
-
-
 PAGE_OF_A_RESULT = ("report", RESULT, "--html", "-")
+PIPE = 4096  # bytes, of the smallest
+TABLES = {"result.json", "table.md", "table.csv"}
+EXPORTS = {
+    "r.json": "--json", "j.xml": "--junit", "a.json": "--action-json", "p.html": "--html", "b.json": "--bmf",
+}  # fmt: skip
+_LAST_TAG = {".html": "</html>", ".xml": "</testsuites>", ".svg": "</svg>"}
+BYTES = "ORTBENCH_TESTS_BYTES"  # that a file can have
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file is what its name says, from its beginning to its end."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        json.loads(text)
+        return True
+    if path.suffix in _LAST_TAG:
+        return text.rstrip().endswith(_LAST_TAG[path.suffix])
+    return path.suffix in (".md", ".csv") and text.endswith("\n")
+
+
+def with_small_files() -> None:
+    """ortbench where files have so many bytes at most, which keeps each state of a result."""
+    import resource
+
+    from ortbench.__main__ import main
+    from ortbench.measure import driver
+
+    driver._KEEP_EVERY_S, driver._KEEP_SHARE = 0.0, 1e9
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(os.environ[BYTES]), resource.RLIM_INFINITY))
+    main()
+
+
+def run(most: int, place: Path, *arguments: object) -> tuple[Ran, set[str], set[str]]:
+    """A run whose files have so many bytes at most; the names of files of which it says that they were not written, which must be all
+    that it says; and the names of those that it left, all of which must be whole."""
+    line = ("run", TINY, "--ep", "cpu", *arguments, "--out", place / "out")
+    ran = ortbench(*line, **{BYTES: str(most)}, ORTBENCH_TESTS_MAIN=f"{__name__}:with_small_files")
+    listed, _, why = ran.error_line.partition(" not written: ")
+    assert (ran.code, why) == (1, "File too large")
+    names = (
+        listed.removesuffix(" were").removesuffix(" was").replace(" (an earlier state of it is there)", "").split(", ")
+    )
+    files = [path for path in place.rglob("*") if path.is_file() and path.name[0] != "."]
+    assert all(map(is_whole, files))
+    return ran, {Path(name.split()[-1]).name for name in names}, {path.name for path in files}
+
+
+def test_a_run_writes_what_there_is_room_for(tmp_path: Path) -> None:
+    for most, names, left in (
+        (100, [*EXPORTS], set()),
+        (40_000, ["j.xml", "p.html"], {*TABLES, "j.xml"}),
+    ):
+        place = tmp_path / str(most)
+        place.mkdir()
+        exports = [word for name in names for word in (EXPORTS[name], place / name)]
+        ran, lost, files = run(most, place, *ONCE, *exports)
+        assert "device-resident" in ran.out
+        assert (lost, files) == ({*TABLES, *names} - left, left)
+
+
+def test_the_last_state_that_could_be_kept_stays(tmp_path: Path) -> None:
+    ran, lost, files = run(60_000, tmp_path, "--mode", "cpu-tensors", "--iterations", 9000, "--warmup", 1)
+    assert ("cpu-tensors" in ran.out, "result.json (an earlier state of it is there)" in ran.err) == (True, True)
+    assert (lost, files) == ({"result.json"}, TABLES)
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_standard_output_is_whole_or_one_line_says_that_it_is_not(unbuffered: str, disk: SmallDisk) -> None:
-    spaces = "-m" if os.geteuid() == 0 else "-Urm"
-    in_small = f'mount -t tmpfs -o size={PAGE} none "$0" && "$@" > "$0/out"'
-    of_disk = ("unshare", spaces, "sh", "-c", in_small, str(disk.place))
-    # A disk takes whole pages, a limit any number of bytes: what is written last is written in part.
-    of_limit = ("sh", "-c", 'prlimit --fsize=999 "$@" > "$0"', str(disk.place.parent / "out"))
-    for line, prefix, reason in (
-        (PAGE_OF_A_RESULT, of_disk, FULL),
-        (("compare", RESULT, RESULT), of_limit, "File too large"),
-    ):
-        ran = ortbench(*line, prefix=prefix, PYTHONUNBUFFERED=unbuffered)
-        assert (ran.code, ran.error_line) == (1, f"standard output was not written: {reason}")
+def test_standard_output_is_whole_or_one_line_says_that_it_is_not(unbuffered: str, tmp_path: Path) -> None:
+    """What is written last is written in part."""
+    prefix = ("sh", "-c", 'prlimit --fsize=999 "$@" > "$0"', str(tmp_path / "out"))
+    ran = ortbench("compare", RESULT, RESULT, prefix=prefix, PYTHONUNBUFFERED=unbuffered)
+    assert (ran.code, ran.error_line) == (1, "standard output was not written: File too large")
 
 
 def test_a_pipe_that_does_not_block_and_is_full_for_a_while() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    size = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PAGE)
+    size = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE)
     os.write(writing, bytes(size))
     with subprocess.Popen(command(*PAGE_OF_A_RESULT), stdout=writing, stderr=subprocess.PIPE) as process:
         os.close(writing)
@@ -98,19 +114,3 @@ def test_a_closed_standard_output(line: tuple[object, ...], tmp_path: Path) -> N
     ran = ortbench(*line, *more, prefix=("sh", "-c", '"$@" >&-', "sh"))
     assert (ran.code, ran.out, "Traceback" in ran.err) == (0, "", False)
     assert len(list(tmp_path.glob("*/table.md"))) == bool(more)
-
-
-def test_a_folder_that_becomes_read_only_is_removed_or_is_full(disk: SmallDisk) -> None:
-    line = ("run", TINY, "--ep", "cpu", "--warmup", 1, "--out", disk.place)
-    # The disk is filled up but for two small files when a state of a large result has been kept.
-    fills = f"cat /dev/zero >> $0/filler; truncate -s -{2 * PAGE} $0/filler"
-    for words, meanwhile, why, left in (
-        (("--mode", "cpu-tensors", "--iterations", 9000), fills, FULL, TABLES),
-        (("--iterations", 9), "mount -o remount,bind,ro $0", "Read-only file system", {"result.json"}),
-        (("--iterations", 9), "rm -r $0/tiny*", "No such file or directory", set()),
-    ):
-        ran = disk.run(64 * A_LOT, *line, *words, meanwhile=meanwhile)
-        assert "cpu-tensors" in ran.out
-        assert ("result.json (an earlier state of it is there)" in ran.err) == bool(left)
-        assert not_written(ran, why) == ({"result.json"} if why == FULL else TABLES)
-        assert disk.files() == left

@@ -56,7 +56,7 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
     nsys = Nsys(tmp_path, recorder)
     knobs = Config(trace=tmp_path / "trace", compute_us=500, upload_gbps=1, download_gbps=1).environ()
     line = (relu_model(tmp_path / "relu.onnx", BYTES), "--ep-library", real_library)
-    ran, found, folder = profile(*line, out=tmp_path / "out", **knobs, **nsys.environ)
+    _, found, folder = profile(*line, out=tmp_path / "out", **knobs, **nsys.environ)
     version, started, stats = nsys.lines()
     assert version == ["--version"]
     record = len(measure_nsys.RECORD)
@@ -82,9 +82,6 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
         # A sync may be reading back a word of four bytes.
         moved = {(copy["kind"], copy["count"], copy["size"]) for copy in it["copies"] if copy["size"] != 3 * 4}
         assert moved == {(kind, 3, 3 * BYTES) for kind in copies}, name
-    assert found["nsight"]["gpu"] == "A GPU"
-    assert "1.05 MB in 1 copy, pageable memory" in ran.out
-    assert sorted(path.name for path in folder.iterdir() if path.suffix == ".csv") == ["report_nvtx_sum.csv"]
     assert not (folder / "session").exists()
 
 
@@ -120,19 +117,7 @@ def test_attach_only_under_a_listener_needs_no_advice(tool: dict[str, str], reco
     assert [it.name for it in record.ranges] == modes
 
 
-def test_a_session_outlives_a_recording_that_is_none(recorder: Path, tmp_path: Path) -> None:
-    nsys = Nsys(tmp_path, recorder)
-    for broken, said in (("", "takes no ranges from the nvtx package, so nothing"), ("stats", "could not be read")):
-        given = {**nsys.environ, "NSYS_RECORDER": str(recorder) if broken else ""}
-        ran, found, _ = profile(*TINY, out=tmp_path / f"out{broken}", NSYS_BREAK=broken, **given)
-        assert found["nsight"] is None
-        assert said in ran.out
-
-
-@pytest.mark.parametrize("has_importer", [True, False])
-def test_a_stream_without_a_report_is_imported_where_there_is_an_importer(
-    has_importer: bool, recorder: Path, tmp_path: Path
-) -> None:
+def test_a_stream_without_a_report_is_imported(recorder: Path, tmp_path: Path) -> None:
     """As Nsight Systems leaves it that does not find its own."""
     nsys = Nsys(tmp_path, recorder)
     script = tmp_path / "bin" / "nsys"
@@ -140,21 +125,23 @@ def test_a_stream_without_a_report_is_imported_where_there_is_an_importer(
     report = "for word; do case $word in --output=*) report=${word#*=};; esac; done"
     moved = 'mv "$report.nsys-rep" "$report.qdstrm"'
     script.write_text(f"#!/bin/sh\n[ $1 = profile ] || exec {tool}\n{report}\n{tool} && {moved}\n")
-    if has_importer:
-        importer = tmp_path / "bin" / "QdstrmImporter"
-        importer.write_text('#!/bin/sh\nmv "$2" "${2%.qdstrm}.nsys-rep"\n')
-        importer.chmod(0o755)
-    ran = ortbench("profile", *TINY, *SHORT, "--out", tmp_path / "out", **nsys.environ)
-    (path,) = (tmp_path / "out").glob("*/profile.json")
-    assert (json.loads(path.read_text())["nsight"] is not None) == has_importer
-    assert (ran.code, "QdstrmImporter -i report.qdstrm" in ran.err) == (int(not has_importer), not has_importer)
+    ran = ortbench("profile", *TINY, *SHORT, "--out", tmp_path / "a", **nsys.environ)
+    assert (ran.code, "QdstrmImporter -i report.qdstrm" in ran.err) == (1, True)
+    importer = tmp_path / "bin" / "QdstrmImporter"
+    importer.write_text('#!/bin/sh\nmv "$2" "${2%.qdstrm}.nsys-rep"\n')
+    importer.chmod(0o755)
+    _, found, _ = profile(*TINY, out=tmp_path / "b", **nsys.environ)
+    assert found["nsight"] is not None
 
 
-def test_what_went_wrong_under_nsys_is_said_in_one_line(recorder: Path, tmp_path: Path) -> None:
+def test_a_session_outlives_a_recording_that_is_none_and_what_went_wrong_under_nsys_is_one_line(
+    recorder: Path, tmp_path: Path
+) -> None:
     nsys = Nsys(tmp_path, recorder)
+    for broken, said in (("", "takes no ranges from the nvtx package, so nothing"), ("stats", "could not be read")):
+        given = {**nsys.environ, "NSYS_RECORDER": str(recorder) if broken else ""}
+        ran, found, _ = profile(*TINY, out=tmp_path / f"out{broken}", NSYS_BREAK=broken, **given)
+        assert (found["nsight"], said in ran.out) == (None, True)
     ran = ortbench("profile", *TINY, "--out", tmp_path / "a", NSYS_BREAK="profile", **nsys.environ)
     assert ran.code == 1
     assert ran.err.splitlines()[-1].startswith("ortbench: nsys ended with exit code 1: the stand-in was told to break")
-    ran = ortbench("profile", *TINY, "--dim", "nothing=3", "--out", tmp_path / "b", **nsys.environ)
-    said = "ortbench: --dim nothing: the model has no symbolic dimension; "
-    assert (ran.code, ran.err.splitlines()[-1][: len(said)]) == (2, said)

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.compiling import BuildError
-from tests.conftest import MODELS, ONCE, device_library, lacking, ortbench
-from tests.jobs.test_sides_command import results
-from tests.refdevice import EP_NAME, VENDOR_ID, build
-from tests.softcuda import VENDOR_ID as NVIDIA
+from tests.conftest import MODELS, ONCE, device_library, ortbench
+from tests.packages import having, install
+from tests.refdevice import EP_NAME, VENDOR_ID
 
 pytestmark = pytest.mark.process
 
 TINY = MODELS / "tiny.onnx"
 CUDA = "CUDAExecutionProvider"
-CUDA_LIBRARY = "libonnxruntime_providers_cuda.so"
 PACKAGE = "onnxruntime-ep-cuda13"
 MODE = ("--mode", "cpu-tensors")
 SLOW_US = 50_000  # the other one takes 2,000
-SHARED = (
-    f"{CUDA} is in onnxruntime-gpu and {PACKAGE}: by that name --ep takes the one of onnxruntime-gpu, and --ep {PACKAGE} "
-    "the other"
-)
+SHARED = f"{CUDA} is in onnxruntime-gpu and {PACKAGE}: by that name --ep takes the one of onnxruntime-gpu, and --ep {PACKAGE} the other"
 
 
 class Builds(NamedTuple):
@@ -44,31 +37,10 @@ def builds(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Builds:
     return Builds(*(Path(shutil.copy(it, folder / "libep.so")) for it, folder in zip(made, folders, strict=True)))
 
 
-@pytest.fixture(scope="session")
-def cuda_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a package such as that of CUDA's plugin EP: its EP and its library are called as onnxruntime-gpu's."""
-    folder = tmp_path_factory.mktemp("site")
-    try:
-        library = build(folder.parent / "cuda", ep=CUDA, version="0.1.0", compute_us=SLOW_US)
-    except BuildError as error:
-        lacking(str(error))
-    module = folder / "onnxruntime_ep_cuda"
-    module.mkdir()
-    shutil.copy(library, module / CUDA_LIBRARY)
-    (module / "__init__.py").write_text(
-        "from pathlib import Path\n"
-        f"def get_library_path(): return str(Path(__file__).parent / {CUDA_LIBRARY!r})\n"
-        f"def get_ep_name(): return {CUDA!r}\n"
-    )
-    info = folder / "onnxruntime_ep_cuda13-0.1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: 0.1.0\n")
-    (info / "top_level.txt").write_text("onnxruntime_ep_cuda\n")
-    return folder
-
-
-def with_package(folder: Path) -> Any:
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
+def results(out: Path) -> dict[str, dict[str, Any]]:
+    """What the only run in a folder saved, by the names of its configurations."""
+    (folder,) = out.glob("[!.]*")
+    return {path.parent.name: json.loads(path.read_text()) for path in sorted(folder.glob("*/result.json"))}
 
 
 def lasts_ns(result: dict[str, Any]) -> int:
@@ -81,12 +53,6 @@ def said(result: dict[str, Any], code: str) -> list[str]:
     return [it["message"] for it in result["warnings"] if it["code"] == code]
 
 
-def the_result(out: Path) -> dict[str, Any]:
-    (path,) = out.glob("*/result.json")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
-
-
 def test_two_libraries_of_one_name_side_by_side(builds: Builds, tmp_path: Path) -> None:
     files = [word for name in ("junit", "action-json", "html", "trace") for word in (f"--{name}", tmp_path / name)]
     ran = ortbench(
@@ -95,6 +61,8 @@ def test_two_libraries_of_one_name_side_by_side(builds: Builds, tmp_path: Path) 
     assert (ran.code, ran.err) == (0, "")
     found = results(tmp_path / "out")
     assert list(found) == ["fast-libep", "slow-libep"]
+    assert len({result["setup"]["run_id"] for result in found.values()}) == 1
+    assert {case["checks"]["outputs"]["verdict"] for it in found.values() for case in it["cases"]} == {"passed"}
     for result, path, version, us in zip(found.values(), builds, ("1.0.0", "2.0.0"), (2_000, SLOW_US), strict=True):
         target = result["target"]
         assert (target["ep"], target["ep_library"], target["ep_version"]) == (EP_NAME, str(path), version)
@@ -111,24 +79,14 @@ def test_two_libraries_of_one_name_side_by_side(builds: Builds, tmp_path: Path) 
             assert side in (tmp_path / name).read_text()
 
 
-def test_by_its_name_an_ep_is_the_built_in_one_and_that_is_said(
-    software_cuda: tuple[str, ...], cuda_package: Path, tmp_path: Path
-) -> None:
-    ran = ortbench("run", TINY, "--ep", "cuda", "--ep", PACKAGE, *MODE, *ONCE, "--out", tmp_path, prefix=software_cuda,
-                   **with_package(cuda_package))  # fmt: skip
-    assert ran.code == 0, ran.err
-    found = results(tmp_path)
-    assert found["cuda"]["target"]["device"]["vendor_id"] == NVIDIA
-    assert found[PACKAGE]["target"]["device"]["vendor_id"] == VENDOR_ID
-    assert lasts_ns(found[PACKAGE]) >= SLOW_US * 1000
-    assert said(found["cuda"], "ep-name-shared") == [SHARED]
-    assert ran.out.splitlines().count(f"! warning: {SHARED}") == 1
-    assert f"{CUDA} 0.1.0 of onnxruntime_ep_cuda on GPU" in ran.out
-
-
-def test_a_built_in_ep_that_does_not_load_says_that_a_package_has_one(cuda_package: Path, tmp_path: Path) -> None:
-    """This machine has no CUDA."""
-    ran = ortbench("run", TINY, "--ep", "cuda", "--out", tmp_path, **with_package(cuda_package))
+def test_a_built_in_ep_that_does_not_load_says_that_a_package_has_one(library: Path, tmp_path: Path) -> None:
+    """A package such as that of CUDA's plugin EP, whose EP is called as onnxruntime-gpu's; this machine has no CUDA."""
+    text = "from pathlib import Path\ndef get_library_path(): return Path(__file__).parent / 'libep.so'\n"
+    module = "onnxruntime_ep_cuda"
+    files: dict[str, str | Path] = {f"{module}/__init__.py": f"{text}def get_ep_name(): return {CUDA!r}\n"}
+    files[f"{module}/libep.so"] = library
+    install(tmp_path / "site", PACKAGE, files)
+    ran = ortbench("run", TINY, "--ep", "cuda", "--out", tmp_path, **having(tmp_path / "site"))
     if ran.code == 0:
         pytest.skip("there is CUDA here")
     assert ran.error_line.endswith(f"; {SHARED}")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
+from ortbench.model.modes import CPU, DEVICE
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from tests.conftest import ONCE, Ran, ortbench
-from tests.jobs.test_bandwidth_command import with_knobs
+from tests.conftest import ONCE, modes, ortbench
 from tests.refdevice import Config
 
 pytestmark = pytest.mark.process
@@ -33,37 +32,30 @@ def saved(out: Path) -> Result:
     return load(file)
 
 
-def on_device(library: Path, folder: Path, *arguments: object, **knobs: Any) -> tuple[Ran, Result]:
-    """A sweep on the reference device, each shape and mode once, in which something fails."""
-    model, out = batched(folder / "m.onnx"), folder / "out"
-    line = ("sweep", model, "--ep-library", library, "--out", out, *arguments, *ONCE)
-    ran = ortbench(*line, prefix=with_knobs(Config(compute_us=100, **knobs)))
-    assert ran.code == 1
-    return ran, saved(out)
-
-
 def statuses(result: Result) -> dict[str, dict[str, str]]:
     return {it.name: {case.mode: case.status for case in result.at_point(it.point)} for it in result.shapes}
 
 
 def test_a_shape_that_runs_out_of_memory_is_said_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
-    asked = ("--dim", "batch=1,64,2", "--mode", "cpu-tensors", "--mode", "device-tensors")
-    ran, result = on_device(library, tmp_path, *asked, fail_alloc_bytes=f"{WIDTH * 4 * 64}:default")
+    line = (
+        "sweep",
+        batched(tmp_path / "m.onnx"),
+        "--ep-library",
+        library,
+        "--dim",
+        "batch=1,64,2",
+        *modes(CPU, DEVICE),
+        *ONCE,
+    )
+    knobs = Config(compute_us=100, fail_alloc_bytes=f"{WIDTH * 4 * 64}:default").environ()
+    ran = ortbench(*line, "--out", tmp_path / "out", **knobs)
+    result = saved(tmp_path / "out")
+    assert ran.code == 1
     assert ran.error_line.startswith("batch=64 failed: the first run ran out of memory: ")
     assert f"✗ {ran.error_line}" in ran.out.replace("\n  ", " ")
-    ok, failed = (dict.fromkeys(("cpu-tensors", "device-tensors"), it) for it in ("ok", "failed"))
+    ok, failed = (dict.fromkeys((CPU, DEVICE), it) for it in ("ok", "failed"))
     assert statuses(result) == {"batch=1": ok, "batch=64": failed, "batch=2": ok}
     assert [it["shape"] for it in (result.own["switching"] or [])[0]["shapes"]] == ["batch=1", "batch=2"]
-
-
-def test_a_mode_that_fails_leaves_the_others(library: Path, tmp_path: Path) -> None:
-    asked = ("--dim", "batch=1,64", "--mode", "cpu-tensors", "--mode", "host-accessible")
-    ran, result = on_device(library, tmp_path, *asked, abort_run="3:host_accessible")
-    assert ran.error_line.startswith("host-accessible at batch=1, batch=64 failed: the worker was ended")
-    modes = {"cpu-tensors": "ok", "host-accessible": "failed"}
-    assert statuses(result) == {"batch=1": modes, "batch=64": modes}
-    assert [it["mode"] for it in result.own["switching"] or []] == ["cpu-tensors"]
-    assert all(case.samples["latency"] for case in result.cases if case.mode == "cpu-tensors")
 
 
 def test_what_else_shapes_cost_and_inputs_of_another_library(tmp_path: Path) -> None:
@@ -71,7 +63,6 @@ def test_what_else_shapes_cost_and_inputs_of_another_library(tmp_path: Path) -> 
     more = ("--measure-memory", "--measure-spin", "--measure-energy", "--input-memory", "numpy")
     ran = ortbench(*line, *more, *ONCE, "--out", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "")
-    assert "\nResource usage: by shape\nmode " in ran.out
     result = saved(tmp_path / "out")
     assert [case.point for case in result.cases] == [{"batch": 1}, {"batch": 2}]
     for case in result.cases:
@@ -79,9 +70,6 @@ def test_what_else_shapes_cost_and_inputs_of_another_library(tmp_path: Path) -> 
         assert "energy" in case.own
         assert case.value("cpu_time_spin_off") is not None
         assert "external" in case.checks
-    (table,) = tmp_path.glob("out/*/table.csv")
-    (row, *_) = csv.DictReader(table.read_text().splitlines())
-    assert int(row["host_memory_bytes"]) > 0
 
 
 def test_each_shape_has_a_graph_of_its_own(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
@@ -111,3 +99,24 @@ def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) ->
     assert [(it.data, it.shape) for it in result.shapes] == shapes
     assert result.axes == [{"name": "data", "unit": "", "values": ["a", "b", "wrong"]}]
     assert [case.point for case in result.cases] == [{"data": "a"}, {"data": "b"}, {"data": "wrong"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "dim", "called"),
+    [("input_2:0", None, "input_2:0[0]"), ("a=b", None, "a=b[0]"), ("a, b", "?", "?")],
+)
+def test_a_dimension_goes_by_the_name_that_inspect_prints(
+    name: str, dim: str | None, called: str, tmp_path: Path
+) -> None:
+    """As models of other projects have them: without a name, or with odd characters in it or in that of the input."""
+    tensors = [helper.make_tensor_value_info(it, TensorProto.FLOAT, (dim, 9)) for it in (name, "y")]
+    graph = helper.make_graph([helper.make_node("Relu", [name], ["y"])], "relu", tensors[:1], tensors[1:])
+    model = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    assert f"[{called}, 9] as 1x9" in ortbench("inspect", model, COLUMNS="200").out
+    line = ("--ep", "cpu", "--mode", "cpu-tensors", "--dim", f"{called}=1000,2000", "--items", called, *ONCE)
+    ran = ortbench("sweep", model, *line, "--out", tmp_path / "out")
+    assert (ran.code, ran.err) == (0, "")
+    result = saved(tmp_path / "out")
+    assert result.axes == [{"name": called, "unit": "elements", "values": [1000, 2000]}]
+    assert [it.items for it in result.shapes] == [{"count": size, "dim": called} for size in (1000, 2000)]

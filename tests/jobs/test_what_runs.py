@@ -67,26 +67,6 @@ def test_the_commit_is_named_and_nothing_of_the_folder_runs(checkout: Path, tmp_
     assert (checkout / "mark").exists()  # the program would have run
 
 
-@pytest.mark.wide
-def test_no_measuring_command_runs_anything_of_the_folder(checkout: Path, tmp_path: Path) -> None:
-    (tmp_path / "suite.toml").write_text(f'[[bench]]\nmodel = "{TINY}"\nep = "cpu"\niterations = 1\n')
-    cpu = ("--ep", "cpu", "--duration", 0.1)
-    for line in (
-        ("load", TINY, *cpu, "--concurrency", 1),
-        ("loop", MODELS / "denoiser.onnx", *cpu, "--steps", 2, "--feedback", "denoised=latent"),
-        ("chain", MODELS / "text_to_image.toml", "--duration", 0.1),
-        ("sweep", MODELS / "multi_output.onnx", *cpu, "--dim", "batch=1,2"),
-        ("start", TINY, *cpu),
-        ("tune", TINY, *cpu, "--max-time", "2s"),
-        ("suite", tmp_path / "suite.toml"),
-        ("gate", "--model", TINY, *cpu, "--max-cpu-nodes", 0),
-        ("profile", TINY, "--ep", "cpu", "--iterations", 1),
-    ):
-        ran = ortbench(*line, "--out", tmp_path / line[0], cwd=checkout)
-        assert ran.code in (0, 1), ran
-        assert not (checkout / "mark").exists(), line
-
-
 @pytest.mark.parametrize("kind", ["packed", "worktree", "bare", "unborn"])
 def test_the_commit_is_found_in_every_kind_of_checkout(kind: str, checkout: Path, tmp_path: Path) -> None:
     where, commit = checkout, git(checkout, "rev-parse", "HEAD")
@@ -119,27 +99,15 @@ def test_the_interpreter_that_was_checked_is_the_one_that_runs(tmp_path: Path) -
     assert (here / "ran").exists()
 
 
-@pytest.mark.parametrize("own", [None, "0"])
-def test_workers_run_without_telemetry_unless_it_is_asked_for(own: str | None, tmp_path: Path) -> None:
-    package = tmp_path / "packages" / "onnxruntime"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(
-        f"import os\nopen({str(tmp_path / 'seen')!r}, 'w').write(os.environ['ORT_DISABLE_TELEMETRY'])\nraise ImportError\n"
-    )
-    user = {} if own is None else {"ORT_DISABLE_TELEMETRY": own}
-    assert ortbench("devices", **user, PYTHONPATH=str(package.parent)).code == 1
-    assert (tmp_path / "seen").read_text() == (own or "1")
-
-
-def test_starts_run_without_telemetry(tmp_path: Path) -> None:
+def test_workers_run_without_telemetry_unless_it_is_asked_for(tmp_path: Path) -> None:
     log = tmp_path / "log"
     python = script(
         tmp_path / "python", f'#!/bin/sh\necho "$1 $ORT_DISABLE_TELEMETRY" >> {log}\nexec {sys.executable} "$@"\n'
     )
-    assert ortbench("start", TINY, "--ep", "cpu", "--iterations", 1, "--python", python, "--out", tmp_path).code == 0
-    starts = [line for line in log.read_text().splitlines() if "program.py" in line]
-    assert starts
-    assert {line.split()[1] for line in starts} == {"1"}
+    line = ("start", TINY, "--ep", "cpu", "--iterations", 1, "--python", python, "--out", tmp_path)
+    assert ortbench(*line).code == ortbench(*line, ORT_DISABLE_TELEMETRY="0").code == 0
+    starts = [it.split()[1] for it in log.read_text().splitlines() if "program.py" in it]
+    assert starts == [*["1"] * (len(starts) // 2), *["0"] * (len(starts) // 2)] != []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the signal at a parent's death is Linux's")
