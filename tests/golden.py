@@ -5,7 +5,8 @@
 The scenarios are those of `tests.benchmarks.same`, measured in virtual time or read from stored results. Without ``--write``
 what they leave now is compared with the files in tests/golden_files, as a test does for each; with it the files are written anew.
 What depends on the machine or on versions of other packages is left out, long lists are shortened to their ends and their sum,
-numbers have six digits, a part of JSON stands once, and of a page there is the text that a reader sees.
+numbers have six digits, a part of JSON stands once, and of a page there is the text that a reader sees. Other files than `run`'s have
+what is their kind's own: of a result nothing that is the same in run.txt, and no figures of the machine.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -34,10 +36,17 @@ GOLDEN = {
     )
 } | {"run-trace": f"{RUN} {FEW} --mode cpu-tensors --mode device-tensors --trace t.json"}  # fmt: skip
 GOLDEN["loop"] = re.sub(" --expect [^ ]+", "", GOLDEN["loop"])  # how far outputs are from others hangs on the CPU
+GOLDEN["run-all"] = GOLDEN["run-all"].replace(" --html - --quiet", "")
+GOLDEN["sweep"] += " --mode cpu-tensors --mode device-resident"
 # Keys of JSON.
 _DROPPED = {
     "environment", "runtime", "onnxruntime", "variables", "seconds", "started", "load_average", "tool", "fingerprint", "file_sha256",
 }  # fmt: skip
+# Of the machine and of the scenario, in results and in tables.
+_NOT_AGAIN = {
+    "command", "noise", "host", "cpu_time", "cpu_user", "cpu_system", "cpu_cores", "page_faults", "involuntary_switches",
+}  # fmt: skip
+_TABLES_NOT_AGAIN = re.compile(r"## Resource usage: host CPU(?:.*\n)+?(?=`ortbench )")
 # Pictures, samples in another form, and what a scenario was given.
 _LEFT_OUT = (".svg", ".npz", "suite.toml", "chain.toml", ".gitignore")
 # What `run` has too: a page, and the files of each run of a scenario with several.
@@ -101,16 +110,45 @@ def carried_out(name: str, install: Install, folder: Path) -> Seen:
             page = _Text()
             page.feed(text)
             text = _MACHINE.sub("\n…\n", "\n".join(page.lines))
-        elif text[:1] in ("{", "["):
-            with suppress(ValueError):  # or it is a table that begins so
-                text = _laid_out(_once(_shortened(json.loads(text)), file, parts))
+        elif scenario != "run":
+            text = _TABLES_NOT_AGAIN.sub("…\n\n", text)
         for pattern, instead in _TEXTS:
             text = pattern.sub(instead, text)
             name = pattern.sub(instead, name)
+        if text[:1] in ("{", "["):
+            with suppress(ValueError):  # or it is a table that begins so
+                value = _shortened(json.loads(text))
+                if scenario != "run" and "schema_version" in value:
+                    value = _beside(value, _of_run())
+                text = _laid_out(_once(value, file, parts))
         text = text.rstrip("\n")
         same = next((it for it, other in found.items() if other == text and len(text) > _LONG), None)
         found[re.sub(r" [0-7]{3}$", "", name)] = text if same is None else f"as {same}"
     return found
+
+
+@cache
+def _of_run() -> Any:
+    """The result that `run` left, as it is committed."""
+    return json.loads(read((FOLDER / "run.txt").read_text(encoding="utf-8"))["r.json"])
+
+
+def _beside(value: Any, run: Any) -> Any:
+    """A result, or a part of one, without what is the same in that of `run`, and without figures of the machine."""
+    if not isinstance(value, dict) or not isinstance(run, dict):
+        return value
+    own = {
+        key: _beside(it, run.get(key))
+        for key, it in value.items()
+        if key not in _NOT_AGAIN and (key not in run or it != run[key])
+    }
+    if lost := [key for key in run if key not in value and key not in _NOT_AGAIN]:
+        own["not"] = lost
+    if "target" in value and "load" not in value:  # whose figures of the host are its load points' own
+        modes = {case["mode"]: case for case in run["cases"]}
+        cases = ((it, modes.get(it["mode"], run["cases"][0])) for it in value["cases"])
+        own["cases"] = [{"mode": it["mode"], **_beside(it, of_run)} for it, of_run in cases]
+    return own
 
 
 def _shortened(value: Any) -> Any:
