@@ -194,7 +194,7 @@ ODD: dict[str, Callable[[], Result]] = {
     "long-names": long_names,
     "loop": lambda: results.decoding(first=True),
     "long-loop": long_loop,
-    "generation": lambda: results.generating(batch=2),
+    "generation": results.generating,
     "chain": lambda: chain(results.STAYING, results.CROSSING),
     "chain-of-one-stage": lambda: chain(stages=(results.stage("text"),), resident_ms=(0, 0)),
     "chain-that-failed": chain_that_failed,

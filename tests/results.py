@@ -1,42 +1,35 @@
-"""Synthetic results of every kind, for tests of what is said about results: every time is written down.
+"""Results of every kind, for tests of what is said about results: stored ones, and others whose times are written down.
 
-What most of them have is in results.json. What follows from times (statistics, rates, knees, slopes) follows as in a measured result.
+Those in tests/stored are as a command saves them; what others have in common is in results.json. Nothing here is worked out by what
+tests test: statistics are NumPy's and SciPy's, and what follows from them is plain arithmetic.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
-from ortbench.analysis.derive import derive, put_copies, put_host, put_spin_share
-from ortbench.analysis.items import put_throughput
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import binom
+
 from ortbench.analysis.series import Key, Series, value_of
 from ortbench.core.eps import CPU_EP
-from ortbench.core.stats import Stats, Value, summarise
+from ortbench.core.stats import Stats, Value
 from ortbench.facts import Fact, Quantity
 from ortbench.facts.run import facts_of, findings_of
 from ortbench.features.chain.model import ChainLink, ChainStage
-from ortbench.features.load.analysis import knees, load_cases, put_scaling
 from ortbench.features.load.model import SloRate
-from ortbench.features.loop.analysis import put_figures as put_steps
 from ortbench.features.loop.model import Loop
-from ortbench.features.soak.analysis import put_figures as put_growth
-from ortbench.features.soak.model import Soak, SoakReading
-from ortbench.features.start.analysis import put_figures as put_start_parts
-from ortbench.features.sweep.analysis import best_of, merge, new_switching
-from ortbench.features.sweep.model import Switching
-from ortbench.features.sweep.plan import Shape
-from ortbench.model.metric_names import Slo
 from ortbench.model.metrics import figure
-from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_PARTS, STEP
-from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result, empty
-from ortbench.model.schema import Direction, Island, LoadBlock, MachineNoise, MemcpyNode, Memory, Nodes, Sync, Tensor
-from ortbench.plan.plan import Plan
-from ortbench.plan.target import Inputs
+from ortbench.model.modes import LATENCY, STEP
+from ortbench.model.result import FAILED, Case, Result
+from ortbench.model.result_file import load
+from ortbench.model.schema import Island, LoadBlock, MachineNoise, MemcpyNode, Memory, Nodes, Tensor
 
 _DATA = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 US, MS, MB = 1_000, 1_000_000, 1_000_000
@@ -47,6 +40,11 @@ CPU, RESIDENT = "cpu-tensors", "device-resident"
 def data(name: str) -> Any:
     """A part of results.json, which the caller may change."""
     return deepcopy(_DATA[name])
+
+
+def stored(name: str) -> Result:
+    """A result of tests/stored."""
+    return load(Path(__file__).parent / "stored" / f"{name}.json")
 
 
 # What is said of results
@@ -84,16 +82,44 @@ def steady(medians: Iterable[int], first: int = 0) -> Blocks:
     return {number: [value] * 3 for number, value in enumerate(medians, first)}
 
 
+def described(samples: ArrayLike) -> Stats:
+    """Statistics of samples; the interval of the median is from one of them to another, by the sign test."""
+    x = np.sort(np.ravel(samples))
+    at = max(int(binom.ppf(0.025, x.size, 0.5)) - 1, 0)
+    spread, middle = x.std(ddof=1) if x.size > 1 else 0, np.median(x)
+    figures = (x[0], x.mean(), *np.percentile(x, [50, 90, 95, 99]), x[-1], spread, np.median(abs(x - middle)))
+    least, mean, median, p90, p95, p99, most, stdev, mad, low, high = (
+        float(it) if x.dtype.kind == "f" else round(it) for it in (*figures, x[at], x[-1 - at])
+    )
+    return Stats(x.size, least, mean, median, p90, p95, p99, most, stdev, mad, (low, high))
+
+
 def measured(mode: str, **phases: Blocks) -> Case:
     """A mode that is ok."""
     case = Case(mode)
     for phase, blocks in phases.items():
         case.samples[phase] = [sample for samples in blocks.values() for sample in samples]
         case.blocks[phase] = [[number, len(samples), 0] for number, samples in blocks.items()]
-        case.metrics[phase] = summarise(case.samples[phase])
+        case.metrics[phase] = described(case.samples[phase])
     if mode in (RESIDENT, "host-accessible") and LATENCY in case.metrics:
         case.metrics["inference"] = case.metrics[LATENCY]
     return following(case)
+
+
+def following(case: Case) -> Case:
+    """A case with what follows from its medians and bytes, which it gives back."""
+    latency, copies, enqueue = case.stats(LATENCY), case.copy_ns(), case.median("enqueue")
+    whole, sizes = case.median("inference") or case.median(LATENCY), (case.bytes_h2d, case.bytes_d2h)
+    if latency is not None:
+        case.set_metric("throughput", round(1e9 / max(latency.mean, 1), 3), derived=True)
+    if enqueue is not None and whole:
+        case.set_metric("enqueue_share", round(enqueue / whole, 6), derived=True)
+    if copies is not None:
+        case.set_metric("copies", copies, derived=True)
+        case.set_metric("copy_share", None if not latency else min(copies / latency.median, 1), derived=True)
+    took, size = case.value("copies") or 0, 0 if None in sizes else sum(it or 0 for it in sizes)
+    case.set_metric("copy_rate", round(1e9 * size / took) if size and took > 0 else None, derived=True)
+    return case
 
 
 def series_of(case: Case, text: str = LATENCY) -> Series:
@@ -114,31 +140,32 @@ def broken(
     return case
 
 
+def passed(case: Case) -> Case:
+    """A case whose outputs are right, which it gives back."""
+    case.checks["outputs"] = {"verdict": "passed"}
+    return case
+
+
+def with_bytes(case: Case, h2d: int | None, d2h: int | None) -> Case:
+    """A case that copies so many bytes a run each way, which it gives back."""
+    case.set_metric("bytes_h2d", h2d)
+    case.set_metric("bytes_d2h", d2h)
+    return following(case)
+
+
+def copying(case: Case, copies: float, inference: float) -> Case:
+    """A case of CPU tensors whose copies are derived, ns, which it gives back."""
+    share = max(copies, 0) / (case.median(LATENCY) or 1)
+    for metric, value in (("copies", copies), ("inference", inference), ("copy_share", share)):
+        case.set_metric(metric, value, derived=True)
+    return following(case)
+
+
 def once(case: Case, h2d: float, d2h: float) -> Case:
     """A case of device-resident whose tensors were copied in and out in so many ns, which it gives back."""
     case.set_metric("once_h2d", h2d)
     case.set_metric("once_d2h", d2h)
     return case
-
-
-def following(case: Case, steps: int | None = None) -> Case:
-    """A case with the figures that follow from what it has, which it gives back."""
-    put_throughput(case, None)
-    put_host(case, steps)
-    put_spin_share(case)
-    put_copies(case)
-    return case
-
-
-def copying(case: Case, copies: float, inference: float) -> Case:
-    """A case of CPU tensors whose copies are derived, ns, which it gives back."""
-    for metric, value in (
-        ("copies", copies),
-        ("inference", inference),
-        ("copy_share", max(copies, 0) / (case.median(LATENCY) or 1)),
-    ):
-        case.set_metric(metric, value, derived=True)
-    return following(case)
 
 
 def hosted(
@@ -147,11 +174,15 @@ def hosted(
     """A case with what the host took for so many inferences of so much each, which it gives back; `still`: CPU time and latency
     where threads do not spin, and how many ns the interval of the former reaches each way."""
     case.host = {"runs": runs, "wall_ns": runs * wall_ns, "user_ns": runs * user_ns, "system_ns": runs * system_ns}
+    case.set_metric("cpu_user", user_ns)
+    case.set_metric("cpu_system", system_ns)
+    case.set_metric("cpu_cores", round((user_ns + system_ns) / wall_ns, 4), derived=True)
     if still is not None:
         spent, latency, within = still
         case.set_metric("cpu_time_spin_off", spent, (spent - within, spent + within))
         case.set_metric("latency_spin_off", latency)
-    return following(case)
+        case.set_metric("spin_share", max(0, 1 - spent / (user_ns + system_ns)), derived=True)
+    return case
 
 
 def drawing(case: Case, joules: float) -> Case:
@@ -161,7 +192,7 @@ def drawing(case: Case, joules: float) -> Case:
     case.set_metric("idle_power", 72.125)
     case.set_metric("inferences_per_joule", 1 / joules)
     case.own["energy"] = {"how": "counter", "of": "GPU 0", "start_ns": 0, "parts": [], "idle": []}
-    return following(case)
+    return case
 
 
 def weighed(
@@ -181,10 +212,9 @@ def weighed(
     if device is not None:
         held, in_use = device - device // 2, device // 4
         memory["device"], memory["arenas"] = "as it was scripted", [{"ep": EP, "held": held, "in_use": in_use}]
-        for key, size in (("device_memory", device), ("device_memory_bound", device // 2), ("pinned_memory", 0)):
+        sizes = {"device_memory": device, "device_memory_bound": device // 2, "pinned_memory": 0}
+        for key, size in {**sizes, "arena_held": held, "arena_in_use": in_use}.items():
             case.set_metric(key, size)
-        case.set_metric("arena_held", held)
-        case.set_metric("arena_in_use", in_use)
     if nodes:
         conv = {"name": "/head/Conv_3", "op": "Conv", "ep": EP}
         memory["nodes"] = [{**conv, "allocated": 4 * MB, "output": 4 * MB, "weights": 1000}]
@@ -217,24 +247,6 @@ def stats(median: int, n: int = 200) -> Stats:
     return Stats(n, median * 9 // 10, median, median, *percentiles, median // 100, median // 200, within)
 
 
-def ok_case(mode: str, h2d: int | None = None, d2h: int | None = None) -> Case:
-    """A mode whose outputs are right, which copies so many bytes a run each way."""
-    return passed(with_bytes(Case(mode), h2d, d2h))
-
-
-def passed(case: Case) -> Case:
-    """A case whose outputs are right, which it gives back."""
-    case.checks["outputs"] = {"verdict": "passed"}
-    return case
-
-
-def with_bytes(case: Case, h2d: int | None, d2h: int | None) -> Case:
-    """A case that copies so many bytes a run each way, which it gives back."""
-    case.set_metric("bytes_h2d", h2d)
-    case.set_metric("bytes_d2h", d2h)
-    return following(case)
-
-
 def ratio_value(ratio: Sequence[float] | None) -> Value | None:
     """A speedup from (ratio, low, high), or (ratio,) without an interval."""
     return None if ratio is None else Value(ratio[0], (ratio[1], ratio[2]) if ratio[1:] else None)
@@ -242,10 +254,9 @@ def ratio_value(ratio: Sequence[float] | None) -> Value | None:
 
 def case(mode: str, n: int = 200, ratio: Sequence[float] | None = None, **phases: int) -> Case:
     """A case from the medians of its phases, and its speedup."""
-    made = ok_case(mode, 0, 0)
+    made = passed(Case(mode, speedup=ratio_value(ratio)))
     made.metrics |= {name: stats(median, n) for name, median in phases.items()}
-    made.speedup = ratio_value(ratio)
-    return following(made)
+    return with_bytes(made, 0, 0)
 
 
 # Results
@@ -285,66 +296,22 @@ def nvidia_result(*cases: Case, **target: Any) -> Result:
     return made
 
 
-def published(ratio: Sequence[float] = (2.4, 2.3, 2.5)) -> Result:
-    """The figures of ONNX Runtime's device tensor sample: 7.2 ms with CPU tensors, 3.0 ms with device tensors."""
-    cpu = case(CPU, ratio=(1.0, 1.0, 1.0), latency=7_200 * US)
-    phases = {"h2d": 2_100 * US, "inference": 3_100 * US, "d2h": 2_100 * US, "latency": 8 * MS}
-    device = case("device-tensors", ratio=(0.9, 0.88, 0.92), **phases)
-    resident = case(RESIDENT, ratio=ratio, inference=3_000 * US, latency=3_000 * US)
-    shared = case("host-accessible", ratio=(1.8, 1.75, 1.85), inference=4 * MS, latency=4 * MS)
-    shared.checks["zero_copy"] = {"verdict": "passed", "how": "the outputs are at the bound addresses"}
-    with_bytes(copying(cpu, 4_200 * US, 3_000 * US), 25 * MB, 25 * MB)
-    return nvidia_result(cpu, with_bytes(device, 25 * MB, 25 * MB), once(resident, 2_100 * US, 2_100 * US), shared)
-
-
-def with_failures() -> Result:
-    """One mode of four that is ok."""
-    wrong = case("device-tensors", h2d=1 * MS, inference=1 * MS, d2h=1 * MS, latency=2 * MS)
-    wrong.status, wrong.reason = FAILED, "after the timed runs: 1 of 2 values of output y differ"
-    wrong.checks["outputs"] = {"verdict": "failed"}
-    return nvidia_result(
-        case(CPU, ratio=(1.0, 1.0, 1.0), latency=3 * MS),
-        wrong,
-        Case(RESIDENT, FAILED, "the worker was ended by SIGABRT"),
-        Case("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
-    )
-
-
-# Starts and soaks
-
-
 def on_host(made: Result) -> Result:
+    """The same with an EP that computes in host memory."""
     made.target["memory"] = data("memory of the host")
     return made
 
 
-def start_result(*parts_ms: float, second_ms: float = 1, launch_ms: float = 1, **changed: Any) -> Result:
-    """Ten starts whose parts took so long each, in the order of `START_PARTS`, with the CPU EP."""
-    case = Case(CPU)
-    samples = {**dict(zip(START_PARTS, parts_ms, strict=True)), SECOND_INFERENCE: second_ms, LATENCY: sum(parts_ms)}
-    for phase, ms in samples.items():
-        case.samples[phase] = [round(ms * MS)] * 10
-        case.blocks[phase] = [[number, 1, 0] for number in range(10)]
-    case.metrics[LATENCY] = summarise(case.samples[LATENCY])
-    put_start_parts(case, None)
-    made = on_host(result_of(case, **changed))
-    made.kind, made.own = "start", {"start": data("start") | {"launch_ns": round(launch_ms * MS)}}
+def published(ratio: Sequence[float] = (2.4, 2.3, 2.5)) -> Result:
+    """The figures of ONNX Runtime's device tensor sample: 7.2 ms with CPU tensors, 3.0 ms with device tensors."""
+    made = stored("run")
+    made.cases[2].speedup = ratio_value(ratio)
     return made
 
 
-def soak_result(private: Sequence[int]) -> Result:
-    """A soak whose process held so much after every 100 inferences, with the CPU EP."""
-    case = Case(CPU, samples={LATENCY: [MS] * len(private)}, blocks={LATENCY: [[0, len(private), 0]]})
-    case.metrics[LATENCY] = summarise(case.samples[LATENCY])
-    readings: list[SoakReading] = [
-        {"inferences": 100 * number, "at_ns": MS * number, "resident": 2 * held, "private": held, "device": None, "handles": 9,
-         "threads": 4, "median_ns": MS}
-        for number, held in enumerate(private, 1)
-    ]  # fmt: skip
-    made = on_host(result_of(case))
-    made.kind, made.own = "soak", {"soak": Soak(order=None, reopened=None, shapes=[], readings=readings)}
-    put_growth(case, made.part)
-    return made
+def with_failures() -> Result:
+    """One mode of four that is ok."""
+    return stored("failing")
 
 
 # Loops
@@ -364,21 +331,22 @@ def loop_case(
     overhead: int = 0,
     wobble: Sequence[float] = (1.0,),
 ) -> Case:
-    """A mode of a loop whose steps take so many ns in rounds of so many loops, which brings its first state there in no time; of state
-    and of all so many bytes are copied each way in a step, or by step; `overhead` is in none of the steps, and `wobble` by what they
-    are off, round by round."""
-    made = ok_case(mode)
-    made.samples, made.blocks = {LATENCY: [], STEP: []}, {LATENCY: [], STEP: []}
-    for number in range(rounds):
-        taken = [round(ns * wobble[number % len(wobble)]) for ns in steps]
-        made.samples[LATENCY] += [sum(taken) + overhead] * loops
-        made.samples[STEP] += taken * loops
-        made.blocks[LATENCY].append([number, loops, number * 10**9])
-        made.blocks[STEP].append([number, len(steps) * loops, number * 10**9])
-    made.metrics[LATENCY] = summarise(made.samples[LATENCY])
+    """A mode of a loop whose steps take so many ns in rounds of so many loops; of state and of all so many bytes are copied each way in
+    a step, or by step; `overhead` is in none of the steps, and `wobble` by what they are off, round by round."""
+    made, count = passed(Case(mode, speedup=ratio_value(ratio))), len(steps)
+    of_rounds = [[round(ns * wobble[number % len(wobble)]) for ns in steps] for number in range(rounds)]
+    taken = np.repeat(of_rounds, loops, axis=0)
+    made.samples = {LATENCY: [int(it) + overhead for it in taken.sum(1)], STEP: taken.ravel().tolist()}
+    for name, n in ((LATENCY, loops), (STEP, loops * count)):
+        made.blocks[name] = [[number, n, number * 10**9] for number in range(rounds)]
+        made.metrics[name] = described(made.samples[name])
+    made.metrics |= {"loop": made.metrics[LATENCY], "first_step": described(taken[:, 0])}
+    made.steps_ns = [round(it) for it in np.median(taken, 0)]
+    made.set_metric("last_step", made.steps_ns[-1])
+    made.set_metric(
+        "step_throughput", round(count * 1e9 / max(float(np.mean(made.samples[LATENCY])), 1), 3), derived=True
+    )
     made.step_bytes = {"state_h2d": state, "state_d2h": state, "step_h2d": copied, "step_d2h": copied}
-    made.speedup = ratio_value(ratio)
-    put_steps(made, loop_of(len(steps)))
     return made
 
 
@@ -399,40 +367,18 @@ def loop_result(*cases: Case, loop: Loop | None = None, **changed: Any) -> Resul
     made.command = ["ortbench", "loop", "m.onnx", "--ep", "some", "--feedback", "present=past"]
     made.kind = "loop"
     made.own["loop"] = loop or loop_of(next((len(it.steps_ns) for it in cases if it.steps_ns), 1))
-    for case in made.cases:
-        if case.steps_ns:
-            put_steps(case, made.part)
     return change(made, **changed)
 
 
 def decoding(first: bool = False) -> Result:
     """A loop of 8 steps whose state grows by 1 kB in each: a step of `cpu-tensors` takes 10 µs longer each time, of the others none;
     the `first` step has a shape of its own, and takes 2 ms."""
-    grown = [8_000 + 1_000 * step for step in range(8)]
-    cpu, resident = [1 * MS + 10 * US * step for step in range(8)], [500 * US] * 8
-    if first:
-        cpu[0] = resident[0] = 2 * MS
-    return loop_result(
-        loop_case(CPU, cpu, (1.0, 1.0, 1.0), grown, [size + 100 for size in grown]),
-        loop_case(RESIDENT, resident, (2.07, 2.0, 2.1), 0, 100),
-        Case("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
-        loop=data("loop of a decoder") | {"first": {"sequence": 5} if first else None},
-    )
+    return stored("loop-first" if first else "loop")
 
 
-def generating(batch: int = 1, on_host: bool = False) -> Result:
+def generating() -> Result:
     """A prompt of 100 tokens in 50 ms and 8 tokens: each 5 ms with `cpu-tensors`, 2 ms where the cache stays on the device."""
-    feedback, generation = [["present", "past"]], data("generation") | {"batch": batch}
-    result = loop_result(
-        loop_case(CPU, [50 * MS, *[5 * MS] * 7], (1.0, 1.0, 1.0), 108_000, 109_000),
-        loop_case("shared", [50 * MS, *[2 * MS] * 7], (1.328, 1.3, 1.35), 0, [1_000, *[500] * 7]),
-        loop=loop_of(8, feedback=feedback, first={"prompt": 100}, generation=generation),
-    )
-    for case in result.cases:
-        case.set_metric("next_token", 3_000)
-    if on_host:
-        result.target["memory"] = data("memory of the host")
-    return result
+    return stored("generation")
 
 
 # Profiled nodes
@@ -458,43 +404,6 @@ def profiled(**changed: Any) -> Nodes:
     return cast(Nodes, data("nodes") | {"memcpy": copies, "islands": [island()]} | changed)
 
 
-# Bandwidth curves
-
-
-class Copied(NamedTuple):
-    """Copies of a size in one direction, in blocks of three equal samples, or none of them, which failed."""
-
-    way: Direction
-    memory: str
-    size: int
-    ns: int | None = None
-    rounds: int = 6
-
-
-def curve_of(*copied: Copied) -> Result:
-    """A bandwidth curve on the machine of `result_of`."""
-    cases: dict[tuple[str, int], Case] = {}
-    for way, memory, size, ns, rounds in copied:
-        case = cases.setdefault((memory, size), Case("copy", point={"memory": memory, "size": size}))
-        if ns is None:
-            case.status, case.reason = FAILED, f"{way}: it broke"
-            case.checks[way] = {"verdict": "failed", "how": "it broke"}
-        else:
-            n = 3 * rounds
-            case.samples[way], case.blocks[way] = [ns] * n, [[number, 3, number * 10**9] for number in range(rounds)]
-            case.metrics[way] = Stats(n, ns, ns, ns, ns, ns, ns, ns, 0, 0, (ns, ns))
-            case.set_metric(f"{way}_rate", round(1e9 * size / ns), derived=True)
-    made = result_of(*cases.values())
-    made.kind, made.created, made.command = "bandwidth", "2026-01-02T00:00:00+00:00", ["ortbench", "bandwidth"]
-    made.model, made.placement, made.setup = empty(), empty(), {"seed": 0}
-    made.stopped = {"reason": "duration", "value": 20}
-    sync: Sync = {"kind": "run", "cost_ns": 0, "how": "proved"}
-    made.target["copy_sync"] = {it.memory: {"h2d": sync, "d2h": sync} for it in copied}
-    for axis, unit in (("size", "B"), ("memory", "")):
-        made.axes.append({"name": axis, "unit": unit, "values": [*dict.fromkeys(it.point[axis] for it in made.cases)]})
-    return made
-
-
 # Chains
 
 DEVICE: Memory = {"kind": "ep-device", "default": "Mem (DEFAULT)", "host_accessible": None}
@@ -502,6 +411,7 @@ HOST: Memory = {"kind": "host", "default": "host memory", "host_accessible": Non
 
 
 def stage(name: str, repeat: int = 1, memory: Memory = DEVICE) -> ChainStage:
+    """A stage, which is fed back where it is repeated."""
     own = {
         "name": name, "model": f"{name}.onnx", "ep": CPU_EP if memory is HOST else EP, "memory": memory, "repeat": repeat,
         "feedback": [["out", "in"]] if repeat > 1 else [],
@@ -510,6 +420,7 @@ def stage(name: str, repeat: int = 1, memory: Memory = DEVICE) -> ChainStage:
 
 
 def link(source: str, to: str, size: int, why: str | None = None, crossings: tuple[int, int] = (1, 1)) -> ChainLink:
+    """A link that stays on the device unless there is a reason why not."""
     return {
         "from": source, "to": to, "bytes": size, "stays": why is None, "why": why, "memory": "Mem (DEFAULT)",
         "downloads": crossings[0], "uploads": crossings[1], "d2h_ns": 30 * US, "h2d_ns": 20 * US,
@@ -520,22 +431,24 @@ def chain(
     *links: ChainLink, resident_ms: tuple[float, float] = (1, 5), stages: tuple[ChainStage, ...] = (), rounds: int = 6
 ) -> Result:
     """Two stages, of 2 ms and 8 ms with cpu, in blocks of three chains."""
-    cases = []
-    for mode, parts in ((CPU, (2.0, 8.0)), (RESIDENT, resident_ms)):
-        case = measured(mode, latency=steady([round(sum(parts) * MS)] * rounds))
-        case.samples["stage"] = [*[round(ms * MS) for ms in parts] * 3 * rounds]
-        case.blocks["stage"] = [[number, 6, 0] for number in range(rounds)]
+    made = result_of()
+    made.kind = "chain"
+    made.own["chain"] = {"stages": list(stages or (stage("text"), stage("image", 4))), "links": list(links)}
+    for mode, each_ms in ((CPU, (2.0, 8.0)), (RESIDENT, resident_ms)):
+        whole, parts = round(sum(each_ms) * MS), [round(ms * MS) for ms in each_ms] * 3 * rounds
+        case = passed(with_bytes(measured(mode, latency=steady([whole] * rounds)), 3000 * (mode == CPU), 4000))
         case.metrics.pop("inference", None)
-        cases.append(passed(with_bytes(case, 0 if mode == RESIDENT else 3000, 4000)))
+        case.metrics["chain"] = case.metrics[LATENCY]
+        case.samples["stage"], case.blocks["stage"] = [*parts], [[number, 6, 0] for number in range(rounds)]
+        names = [it["name"] for it in made.part["stages"]]
+        case.metrics |= {f"stage.{name}": described(parts[at :: len(names)]) for at, name in enumerate(names)}
+        case.speedup = Value(ratio := round(10 * MS / max(whole, 1), 4), (ratio, ratio))
         case.stage_bytes = {
             "text": {"bytes_h2d": 1000, "bytes_d2h": 0},
             "image": {"bytes_h2d": 2000, "bytes_d2h": 4000},
         }
-    result = result_of(*cases)
-    result.kind = "chain"
-    result.own["chain"] = {"stages": list(stages or (stage("text"), stage("image", 4))), "links": list(links)}
-    derive(result)
-    return result
+        made.cases.append(case)
+    return made
 
 
 STAYING = link("text.condition", "image.condition", 64_000, crossings=(1, 4))
@@ -573,10 +486,10 @@ def load_point(
     """A load point whose throughput is known to 1 %, and other metrics that are one number."""
     case = passed(Case(mode, point={kind: at}, load_blocks=blocks))
     case.set_metric("throughput", throughput, (throughput * 0.99, throughput * 1.01))
-    case.metrics["latency"] = of
+    case.metrics[LATENCY] = of
+    figures = {"p50": of.median, "mean": of.mean, "p95": of.p95, "p99": of.p99}
     case.latency_bounds = {
-        stat: {"low": round(ns * 0.98), "high": round(ns * 1.02), "requests": of.n}
-        for stat, ns in {"p50": of.median, "mean": of.mean, "p95": of.p95, "p99": of.p99}.items()
+        stat: {"low": round(ns * 0.98), "high": round(ns * 1.02), "requests": of.n} for stat, ns in figures.items()
     }
     case.latency_bounds["max"] = {"low": round(of.max), "high": round(of.max), "requests": of.n}
     for metric, value in values.items():
@@ -638,8 +551,8 @@ def failed_level(case: Case) -> Case:
 
 def lose(result: Result, number: int) -> None:
     """One of the load points of a result failed."""
-    case = load_cases(result)[number]
-    result.cases[result.cases.index(case)] = failed_level(case)
+    at = [at for at, case in enumerate(result.cases) if case.load_blocks is not None][number]
+    result.cases[at] = failed_level(result.cases[at])
 
 
 def slo_rate(rate: float, violated_from: float | None = None) -> SloRate:
@@ -669,8 +582,6 @@ def load_result(
             made.axes.append({"name": name, "unit": unit, "values": values})
     arrivals = "poisson" if any("rate" in case.point for case in points) else None
     made.own["load"] = data("load") | {"arrivals": arrivals, "slo": slo} | setup
-    put_scaling(made)
-    made.own["knee"] = knees(made)
     if found is not None:
         made.own["slo"] = {"asked": slo or {}, "found": found}
     if run_id is not None:
@@ -683,7 +594,7 @@ def serving(factor: float = 1.0, **more: Any) -> Result:
     cpu = [(1, 100, 10.0), (2, 190, 10.5), (4, 388, 10.3), (8, 400, 20.0)]
     device = [(1, 200, 5.0), (2, 380, 5.3), (4, 390, 10.3), (8, 388, 20.6)]
     levels = [
-        closed(mode, clients, rate / factor, p50 * factor)
+        closed(mode, clients, rate / factor, p50 * factor, scaling=rate / found[0][1])
         for mode, found in ((CPU, cpu), ("device-tensors", device))
         for clients, rate, p50 in found
     ]
@@ -702,67 +613,3 @@ def paced(factor: float = 1.0, **more: Any) -> Result:
     alone = measured("device-tensors", latency=steady([3 * MS] * 24))
     alone.set_metric("sm_clock", 1725)
     return load_result(*levels, alone=[alone], slo=more.pop("slo", {"p99": 20 * MS}), **more)
-
-
-# Sweeps
-
-
-def of_batch(batch: int, *cases: Case, first_inference_ns: int = 1_000 * US) -> Result:
-    """The result of a shape, as it is when it has been measured."""
-    made = nvidia_result(*cases)
-    for part, name, width in (("inputs", "x", 1000), ("outputs", "y", 10)):
-        value = tensor(name, [batch, width], batch * width * 4)
-        cast(dict[str, Any], made.model)[part] = [{**value, "model_shape": ["batch", width]}]
-    made.command = ["ortbench", "sweep", "m.onnx", "--dim", "batch=1,2,4"]
-    made.items = {"count": batch, "dim": "batch"}
-    made.setup["run_id"] = "0" * 32
-    made.setup["first_inference_ns"] = first_inference_ns
-    derive(made)
-    return made
-
-
-def turns(mode: str, alone: Mapping[int, int], turned: Mapping[int, int], rounds: int = 6) -> Switching:
-    """What switching shapes takes: µs of each shape by its batch, one at a time and in turns."""
-    found = new_switching(mode, [f"batch={batch}" for batch in alone], calls=2)
-    for shape, batch in zip(found["shapes"], alone, strict=True):
-        shape["samples"]["alone"] = [alone[batch] * US] * 2 * rounds
-        shape["samples"]["turns"] = [turned[batch] * US] * 2 * rounds
-    return found
-
-
-# µs of a run by batch: a batch of 4 costs little more than one of 2 with cpu-tensors, and much more with device-resident.
-USUAL = {"cpu-tensors": {1: 1000, 2: 1200, 4: 1600}, "device-resident": {1: 500, 2: 600, 4: 1500}}
-
-
-def sweep_result(
-    times: Mapping[str, Mapping[int, int]] = USUAL,
-    slo: Slo | None = None,
-    failed: Mapping[int, str] | None = None,
-    switching: Sequence[Switching] | None = None,
-    rounds: int = 100,
-) -> Result:
-    """A sweep over batches with times in µs; by batch, why a shape `failed` to open; `switching` else of two modes, of which one takes
-    twice as long when shapes change."""
-    lost, cpu = failed or {}, times[CPU]
-    shapes, results = [], []
-    for batch in next(iter(times.values())):
-        shapes.append(Shape(f"batch={batch}", Plan("m.onnx", inputs=Inputs(dims={"batch": batch}), modes=(*times,))))
-        cases = [measured(mode, latency=steady([of[batch] * US] * rounds)) for mode, of in times.items()]
-        made = of_batch(batch, *(passed(with_bytes(it, 1000, 1000)) for it in cases), first_inference_ns=batch * 5 * MS)
-        results.append(None if batch in lost else made)
-    if switching is None:
-        alone = {batch: us for batch, us in cpu.items() if batch not in lost}
-        switching = [turns(CPU, alone, {it: 2 * us for it, us in alone.items()}), turns(RESIDENT, alone, alone)]
-    return merge(shapes, results, [lost.get(batch) for batch in cpu], slo, switching)
-
-
-def without(result: Result, batch: int) -> Result:
-    """The same sweep without a shape."""
-    found = replace(
-        result,
-        axes=[{**axis, "values": [it for it in axis["values"] if it != batch]} for axis in result.axes],
-        cases=[it for it in result.cases if it.point != {"batch": batch}],
-        own={**result.own, "shapes": [it for it in result.shapes if it.point != {"batch": batch}], "switching": []},
-    )
-    found.own["best"] = best_of(found, None)
-    return found

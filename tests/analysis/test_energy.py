@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from ortbench.core.stats import Value
-from ortbench.features.energy.analysis import idle_parts, put_energy
+from ortbench.features.energy.analysis import put_energy
 from ortbench.model.result import Case
 from tests.expect import there
 
@@ -73,8 +73,3 @@ def test_parts_that_differ_give_an_interval_and_so_does_the_idle_draw() -> None:
     _, by_idle = drawn(counter(120, 2), [[0.5, 9.0], [0.5, 11.0], [0.5, 10.0], [0.5, 10.0]])
     # t of 3 degrees of freedom × the standard error of the idle watts × 10 ms a run
     assert by_idle.ci95 == pytest.approx((1 - 3.182 * 0.8165 * 0.01, 1 + 3.182 * 0.8165 * 0.01), rel=1e-3)
-
-
-def test_idle_parts_are_of_one_length_from_step_to_step() -> None:
-    for seconds, count in ((0.8, 8), (0.2, 2), (0, 0)):
-        assert idle_parts(counter(20, seconds)) == [[0.1, 2.0]] * count

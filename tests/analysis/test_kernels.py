@@ -21,35 +21,25 @@ RUNS = [
 ]
 
 
-AT_ONCE = [[NodeSpan(*GEMM, 0, 20_000), NodeSpan(*ADD, 10_000, 30_000)]]  # on two threads
-
-
 def launched(*moments: int | None, began: int = 3000) -> list[LaunchedKernel]:
     return [LaunchedKernel(at, began, 10) for at in moments]
 
 
-@pytest.mark.parametrize(
-    ("kernels", "expected"),
-    [
+def test_a_kernel_is_of_the_node_that_ran_when_it_was_launched() -> None:
+    for kernels, expected in (
         (launched(1050, 2050, 2099), [("g", 1.5, 15)]),
         (launched(1100, 2200), [("l", 0.5, 5), (None, 0.5, 5)]),  # a node ends where the next begins
         (launched(1119, 1120, 1139, 1140, 1141), [("l", 1.5, 15), ("a", 1, 10)]),  # the innermost
         (launched(1500, None, 2050), [("g", 0.5, 5), (None, 1, 10)]),  # between runs, and not known
         ([*launched(500, None, began=999), *launched(2050)], [("g", 0.5, 5)]),  # before the first run
         ([], []),
-    ],
-)
-def test_a_kernel_is_of_the_node_that_ran_when_it_was_launched(
-    kernels: list[LaunchedKernel], expected: list[tuple[str | None, float, int]]
-) -> None:
-    found = kernels_by_node(RUNS, kernels)
-    assert [(it["name"], it["kernels"], it["ns"]) for it in found] == expected
-    assert sum(it["share"] for it in found) == pytest.approx(1 if found else 0)
-
-
-def test_of_two_nodes_at_a_time_none_is_guessed() -> None:
-    found = kernels_by_node(AT_ONCE, launched(5_000, 15_000, 19_500, 25_000))
-    assert {it["name"]: it["kernels"] for it in found} == {"g": 1, "a": 2, None: 1}
+    ):
+        found = kernels_by_node(RUNS, kernels)
+        assert [(it["name"], it["kernels"], it["ns"]) for it in found] == expected
+        assert sum(it["share"] for it in found) == pytest.approx(1 if found else 0)
+        at_once = [[NodeSpan(*GEMM, 0, 20_000), NodeSpan(*ADD, 10_000, 30_000)]]  # on two threads: none is guessed
+        found = kernels_by_node(at_once, launched(5_000, 15_000, 25_000))
+        assert {it["name"]: it["kernels"] for it in found} == {"g": 1, "a": 1, None: 1}
 
 
 def test_a_kernel_was_launched_by_the_call_of_its_correlation() -> None:

@@ -37,9 +37,6 @@ from ortbench.features.load.analysis.blocks import (
     ClosedLoopBlock,
     CpuPart,
     OpenLoopBlock,
-    cpu_marks,
-    cpu_of,
-    cpu_parts,
 )
 from ortbench.features.load.analysis.samples import LoadSamples, case_of
 from ortbench.model.result import Case
@@ -107,23 +104,18 @@ def test_one_engine_gives_as_many_inferences_whatever_the_number_of_clients_and_
     for clients in (1, 2, 3, 8):
         short = closed_block(one_engine(clients, 2 * MS, 1), 1)  # less than an inference
         assert short.throughput == pytest.approx(500)
-        for until in (50 * MS, 53 * MS + 1, 57 * MS):
+        for until in (50 * MS, 53 * MS + 1):
             found = closed_block(one_engine(clients, 2 * MS, until), until)
             assert found.throughput == pytest.approx(500)
             assert {int(it) for it in found.latencies} == {clients * 2 * MS}
     # All end at the same moments: a count by the time between the first end and the last would be one short.
-    for clients in (2, 4):
-        runs = [[(number * MS, (number + 1) * MS) for number in range(12)]] * clients
-        assert closed_block(runs, 10 * MS).throughput == pytest.approx(1000 * clients)
+    runs = [[(number * MS, (number + 1) * MS) for number in range(12)]] * 4
+    assert closed_block(runs, 10 * MS).throughput == pytest.approx(4000)
     early = [(number * MS, (number + 1) * MS) for number in range(5)]
     found = closed_block([early, [(0, 3 * MS), (3 * MS, 4 * MS), (4 * MS, 6 * MS)]], 4 * MS)
     assert [list(times) for times in found.of_clients] == [[MS], [MS]]
     assert found.throughput == pytest.approx(2000)
     assert found.window.each == [2, 2]
-    slow = [(0, 1 * MS), (1 * MS, 4 * MS), (4 * MS, 9 * MS)]
-    quick = [(0, 1 * MS), (1 * MS, 2 * MS), (2 * MS, 5 * MS), (5 * MS, 9 * MS)]
-    ended = closed_block([slow, quick], 8 * MS)
-    assert [ns // MS for ns in ended.latencies] == [1, 3, 3, 5, 4]
 
 
 def test_a_closed_loop() -> None:
@@ -202,17 +194,6 @@ def test_parts_of_one_block_and_several_blocks_are_blocks_of_the_load_point() ->
     assert found.value("throughput") == pytest.approx(4 / 0.033)
 
 
-def test_requests_that_find_nothing_before_them_and_those_that_do_not_count() -> None:
-    block = served([0, MS, 2 * MS, 30 * MS, 31 * MS], steady(5 * MS))
-    assert block.anew.tolist() == [True, False, False, True, False]
-    assert cut_off(block, 2, 12 * MS).anew.tolist() == [True, False, False, False, False]
-    block = served([5 * MS, 10 * MS, 20 * MS], steady(2 * MS))
-    left = block.without_first(1)
-    assert (left.due.tolist(), left.latencies.tolist()) == ([10 * MS, 20 * MS], [2 * MS, 2 * MS])
-    assert (left.lasted_ns, cpu_of(left)) == (17 * MS, cpu_of(block))  # they are among those that took CPU time
-    assert block.without_first(3) is block
-
-
 # SLOs
 
 
@@ -243,57 +224,39 @@ def test_requests_that_are_slow_together_are_one_event() -> None:
     """Four of a hundred are too many for a p99, unless they have one cause."""
     for which, verdict in (((10, 35, 60, 85), "failed"), ((50, 51, 52, 53), "unclear"), (range(20, 80), "failed")):
         assert slow(100, which).checks["slo"] == {"verdict": verdict}
-    found = there(slow(2000, (100, 700, 1300)).latency_bounds)["p99"]
-    assert (found["high"], found["requests"] > 1500) == (MS, True)
-    clumped = [at for at in range(2000) if at // 20 % 5 == 0 and at % 2]  # one of ten, in a fifth of the time
-    assert there(slow(2000, clumped).latency_bounds)["p95"]["requests"] < 1000
 
 
 @pytest.mark.parametrize(
-    ("count", "spell", "limit_ms", "slow", "verdict"),
-    [
-        (1215, 76, 32, 0, "passed"),
-        (344, 12, 32, 0, "passed"),
-        (1215, 76, 20, 0, "unclear"),  # above the longest, 7.7 ms, but not far
-        (298, 12, 200, 0, "unclear"),  # a p99 takes 299
-        (1215, 76, 32, 5, "passed"),
-        (1215, 76, 32, 10, "unclear"),
-        (1215, 76, 32, 30, "failed"),
-    ],
+    ("limit_ms", "slow", "verdict"), [(32, 0, "passed"), (20, 0, "unclear"), (32, 10, "unclear"), (32, 30, "failed")]
 )
-def test_times_that_drift_far_below_a_limit_do_not_count_against_it(
-    count: int, spell: int, limit_ms: int, slow: int, verdict: str
-) -> None:
-    """Requests that wait for none, which a machine makes longer that is busy for spells; and some of 40 ms by a cause of their own."""
-    random = np.random.default_rng(2)
+def test_times_that_drift_far_below_a_limit_do_not_count_against_it(limit_ms: int, slow: int, verdict: str) -> None:
+    """Requests that wait for none, which a machine makes longer that is busy for spells; and some of 40 ms by a cause of their own.
+    The longest take 7.7 ms."""
+    random, count, spell = np.random.default_rng(2), 1215, 76
     busy = np.repeat(random.random(count // spell + 1) < 0.25, spell)[:count]
     times = np.round((0.5 + busy * random.exponential(1.0, count)) * MS).astype(np.int64)
     times[random.choice(count, slow, replace=False)] = 40 * MS
-    block = served(np.arange(count) * 100 * MS, lambda _: times)
-    found = case_of(samples(block, slo={"p99": limit_ms * MS}))
+    found = case_of(samples(served(np.arange(count) * 100 * MS, lambda _: times), slo={"p99": limit_ms * MS}))
     assert found.checks["slo"] == {"verdict": verdict}
     assert there(found.latency_bounds)["p99"]["requests"] < LEAST["p99"] or verdict == "failed"
 
 
-@pytest.mark.parametrize(
-    ("took_ms", "processes", "verdict"),
-    [
+def test_an_slo_is_met_across_processes() -> None:
+    for took_ms, processes, verdict in (
         ((4.0, 4.5, 4.9), (0, 1, 2), "unclear"),  # another one may take longer than 5 ms
         ((4.4, 4.5, 4.6), (0, 1, 2), "passed"),
         ((4.4, 4.5, 4.6), (0, 2), "unclear"),  # of two processes nobody knows
-        ((4.4, 4.5, 4.6), (), "passed"),
         ((5.4, 5.5, 5.6), (0, 1, 2), "failed"),
         ((5.1, 5.5, 6.1), (0, 1, 2), "unclear"),
         ((5.1, 5.5, 6.1), (), "failed"),
-    ],
-)
-def test_an_slo_is_met_across_processes(took_ms: Sequence[float], processes: Sequence[int], verdict: str) -> None:
-    blocks = [replace(requests(100, round(ms * MS)), round=number) for number, ms in enumerate(took_ms)]
-    found = case_of(samples(*blocks, slo={"p50": 5 * MS}, processes=processes))
-    assert found.checks["slo"] == {"verdict": verdict}
+    ):
+        blocks = [replace(requests(100, round(ms * MS)), round=number) for number, ms in enumerate(took_ms)]
+        found = case_of(samples(*blocks, slo={"p50": 5 * MS}, processes=processes))
+        assert found.checks["slo"] == {"verdict": verdict}
 
 
 def test_an_slo_is_met_by_the_figures() -> None:
+    assert [is_full(opened(CPU, 30, 5.0, utilisation=busy)) for busy in (0.979, 0.98, 1.0)] == [False, True, True]
     level = opened(CPU, 30, 5.0, 15.0)
     assert meets_by_figures(level, {"p99": 15 * MS, "mean": 5 * MS})
     assert not meets_by_figures(level, {"p99": 15 * MS, "max": 29 * MS})
@@ -305,26 +268,19 @@ def test_an_slo_is_met_by_the_figures() -> None:
 # Load points beside each other
 
 
-@pytest.mark.parametrize(
-    ("throughput", "knee", "share"),
-    [
+def test_the_knee_is_the_last_load_point_that_brings_five_percent_more() -> None:
+    for throughput, knee, share in (
         ([100, 190, 388, 400], 4, 0.97),  # 8 bring 3 % more than 4
         ([100, 190, 380, 400], 8, 1.0),  # 5.3 % more
         ([100, 105], 2, 1.0),  # 5 % is enough
         ([100, 104.9], 1, 100 / 104.9),
-        ([100, 99, 98], 1, 1.0),
         ([100, 200, 150, 195], 2, 1.0),  # what comes back after a dip is no gain
-        ([100, 200, 150, 240], 8, 1.0),
-    ],
-)
-def test_the_knee_is_the_last_load_point_that_brings_five_percent_more(
-    throughput: list[float], knee: int, share: float
-) -> None:
-    levels = [closed(CPU, 2**number, per_s, 1.0) for number, per_s in enumerate(throughput)]
-    bend = there(bend_of(levels))
-    assert (load_point_of(bend).value, share_of_peak(levels, bend)) == pytest.approx((knee, share))
-    assert best_of(levels) is max(levels, key=rate_of)
-    assert bend_of([closed(CPU, 4, 100, 1.0)]) is None
+    ):
+        levels = [closed(CPU, 2**number, per_s, 1.0) for number, per_s in enumerate(throughput)]
+        bend = there(bend_of(levels))
+        assert (load_point_of(bend).value, share_of_peak(levels, bend)) == pytest.approx((knee, share))
+        assert best_of(levels) is max(levels, key=rate_of)
+        assert bend_of([closed(CPU, 4, 100, 1.0)]) is None
 
 
 def test_load_points_are_ordered_and_told_apart() -> None:
@@ -336,8 +292,6 @@ def test_load_points_are_ordered_and_told_apart() -> None:
     ]  # fmt: skip
     assert [load_point_of(it).text for it in measured_cases(result, RATE)] == ["84.0 requests/s"]  # as a search finds
     assert knees(result) == {CPU: {"concurrency": 4, "share_of_peak": 1.0}, DEVICE: None}
-    assert [LoadPoint(RATE, 1.0).phrase, LoadPoint(RATE, 0.5).phrase] == ["at 1 request/s", "at 0.5 requests/s"]
-    assert [LoadPoint(CONCURRENCY, 1).text, LoadPoint(CONCURRENCY, 4).phrase] == ["1 client", "with 4 clients"]
 
 
 def test_the_interval_of_a_latency_comes_of_its_blocks() -> None:
@@ -374,10 +328,6 @@ def test_speed_up_is_against_one_client() -> None:
     assert there(speed_up(two, one)).ci95 == pytest.approx((1.8, 1.8))
 
 
-def test_clients_that_are_always_busy_have_a_queue_that_grows() -> None:
-    assert [is_full(opened(CPU, 30, 5.0, utilisation=busy)) for busy in (0.979, 0.98, 1.0)] == [False, True, True]
-
-
 # CPU time
 
 
@@ -408,14 +358,6 @@ def test_cpu_time_has_an_interval_in_one_stretch_and_by_processes() -> None:
         assert case.value("cpu_cores") == pytest.approx(mean * AT.value / 1e9)
         low, high = getattr(cores, "ci95", None) or (0, 0)
         assert (0.9 * mean < low * 1e9 / AT.value < mean < high * 1e9 / AT.value < 1.1 * mean) == (count >= 3)
-
-
-def test_parts_of_cpu_time_go_from_reading_to_reading_of_all_processes() -> None:
-    marks = cpu_marks(33)
-    assert (marks[0], marks[-1], len(marks), cpu_marks(2)) == (0, 33, 9, [])
-    assert cpu_parts([], np.arange(2), [[], []]) == []
-    readings = [[(0, 10), (100, 30), (200, 90)], [(5, 7), (90, 8), (210, 8)]]
-    assert cpu_parts([0, 3, 6], np.array([0, 1, 2, 3]), readings) == [CpuPart(21, 90, 3), CpuPart(60, 110, 1)]
 
 
 def spinning(case: Case, *words: str, **target: Any) -> Any:

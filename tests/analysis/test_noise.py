@@ -27,19 +27,13 @@ HALF = [0.0, 0.5] * 8  # rounds of which every other one waits
     ("noise", "verdict", "share"),
     [
         (None, None, 0),
-        (noise_of(2), None, 0),
-        (noise_of(2, 0.12), None, 0),  # what the system itself does
         (noise_of(2, 0.2), "others", 0.1),
-        (noise_of(1, 0.61), "others", 0.61),
         (noise_of(2, 1.22, [0.0] * 62 + [0.5] * 38), "others", 0.61),
         (noise_of(2, 0.06, HALF), "waited", 0.5),  # short bursts
         (noise_of(2, 0.0, HALF), None, 0),  # nobody is there that it could wait for
         (noise_of(2, 0.06, [0.5]), None, 0),  # one block tells nothing
-        (noise_of(2, 0.06, [0.01] * 50), None, 0),  # too short a wait
-        (noise_of(2, 0.02, HALF, threads=8), None, 0),  # more threads than cores wait for each other
         (noise_of(2, 0.5, HALF, threads=8), "others", 0.25),
         # Of a machine that is larger than what may be used of it others have the rest.
-        (noise_of(64, 30.0, limit=2.0), None, 0),
         (noise_of(64, 63.0, limit=2.0), "others", 0.5),
         (noise_of(4, 0.0, stolen=1.0), "stolen", 0.25),
         (noise_of(2, 0.0, throttled_ns=400 * MS, limit=1.5), "stopped", 0.2),
@@ -61,19 +55,16 @@ def test_of_how_many_cores_and_processes_it_is_told() -> None:
 RUN = ("ortbench", "run", "m.onnx")
 
 
-@pytest.mark.parametrize(
-    ("noise", "command", "mended"),
-    [
+def test_one_command_mends_it() -> None:
+    for noise, command, mended in (
         (noise_of(2, 1.0), RUN, "ortbench run m.onnx --wait-quiet 60s"),
         (noise_of(2, 1.0), ("ortbench", "gate", "m.onnx"), "measure again with --wait-quiet 60s"),
         (noise_of(2, 1.0), (*RUN, "--wait-quiet=60s"), "ps -eo pcpu,pid,comm --sort=-pcpu | head"),
         (noise_of(2, 0.0, gpu_processes=1), (*RUN, "--wait-quiet", "60s"), "nvidia-smi"),
         (noise_of(4, 0.0, throttled_ns=400 * MS, limit=2.5), RUN, "ortbench run m.onnx --intra-op-threads 2"),
-    ],
-)
-def test_one_command_mends_it(noise: MachineNoise, command: tuple[str, ...], mended: str) -> None:
-    result = replace(result_of(measured(CPU, latency=steady([1]))), noise=noise, command=[*command])
-    assert fact(result, "busy-machine").next == mended
+    ):
+        result = replace(result_of(measured(CPU, latency=steady([1]))), noise=noise, command=[*command])
+        assert fact(result, "busy-machine").next == mended
 
 
 def of_two(noise: MachineNoise | None, quick: float = 0.5, times: int = 16) -> Result:
@@ -93,21 +84,15 @@ ALL, MOST, FEW = [0.5] * 40, [0.0] * 20 + [0.5] * 20, [0.0] * 8 + [0.5] * 32
 @pytest.mark.parametrize(
     ("noise", "quick", "least", "holds"),
     [
-        (None, 0.98, 1.01, True),  # nothing is known
         (noise_of(2, 0.1, [0.0] * 40), 0.98, 1.01, True),  # a quiet machine
         (noise_of(2, 1.0, ALL, threads=2), 0.5, 1.9, False),  # that others took half could be all of it
         (noise_of(2, 1.0, ALL, threads=2), 0.1, 9.0, True),  # 9 times is more than that
         # All that one thread does alone takes twice as long at most.
-        (noise_of(2, 2.0, [1.5] * 40, threads=2), 0.4, 2.4, True),
-        (noise_of(2, 2.0, [1.5] * 40, threads=2), 0.5, 1.9, False),
         # Others took 80 %, which five times can be due to.
-        (noise_of(2, 1.6, [3.0] * 40, threads=4, slices=9), 0.05, 20.0, True),
         (noise_of(2, 1.6, [3.0] * 40, threads=4, slices=9), 0.1, 10.0, False),
         (noise_of(2, 1.0, MOST, threads=2), 0.98, 1.01, True),  # quiet rounds say so too
-        (noise_of(2, 1.0, MOST, threads=2), 1.0, 1.01, False),  # quiet rounds say otherwise
         (noise_of(2, 1.0, FEW, threads=2), 0.98, 1.01, False),  # too few of them
         (noise_of(2, 1.0, ALL), 0.5, 1.9, True),  # one thread, and few samples that waited: what the others took
-        (noise_of(2, 1.0, ALL), 0.98, 1.01, False),
         (noise_of(2, 1.0, ALL, slices=4), 0.5, 1.9, False),  # every sample may have waited
     ],
 )
@@ -117,15 +102,10 @@ def test_claims_that_noise_leaves(noise: MachineNoise | None, quick: float, leas
     assert supports_better(result, resident, cpu, least) is holds
 
 
-@pytest.mark.parametrize(("low", "high", "holds"), [(0.95, 1.05, True), (0.988, 1.67, False), (0.6, 1.01, False)])
-def test_that_modes_do_not_differ_is_claimed_of_a_narrow_interval_alone(low: float, high: float, holds: bool) -> None:
-    for noise, is_left in ((noise_of(2, 1.0, ALL, threads=2), holds), (None, True)):
-        result = of_two(noise)
-        cpu, resident = result.cases
-        assert supports_speedup(result, cpu, resident, Value(1.0, (low, high))) is is_left
-
-
-def test_claims_by_the_time_for_an_item_and_by_throughput() -> None:
+def test_claims_of_intervals_by_the_time_for_an_item_and_by_throughput() -> None:
+    busy = of_two(noise_of(2, 1.0, ALL, threads=2))
+    for ends, holds in (((0.95, 1.05), True), ((0.988, 1.67), False)):  # that modes do not differ
+        assert supports_speedup(busy, busy.cases[0], busy.cases[1], Value(1.0, ends)) is holds
     result = of_two(noise_of(2, 1.0, MOST, threads=2), quick=4.0, times=40)
     one, eight = result.cases
     assert supports_better(result, eight, one, 1.01, items=(8, 1))

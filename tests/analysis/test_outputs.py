@@ -6,13 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-import pytest
 
 from ortbench.analysis.comparison import rows
 from ortbench.analysis.outputs import (
     EXPECTED,
     add_comparison,
-    are_unrelated,
     comparison_record,
     how_far,
     likely_cause,
@@ -20,7 +18,6 @@ from ortbench.analysis.outputs import (
     mark_doubtful,
     moved_outputs,
     remedy,
-    trust,
     worst,
 )
 from ortbench.core.errors import BadInput
@@ -69,38 +66,24 @@ def moved(**figures: Any) -> Result:
     return result
 
 
-@pytest.mark.parametrize(
-    ("eps", "relative", "ep"),
-    [
+def test_which_ep_lowered_its_precision() -> None:
+    for eps, relative, ep in (
         ([OPENVINO, CPU], 0.01, OPENVINO),
-        ([CPU, OPENVINO], 0.05, OPENVINO),
         ([CPU, SOME], 0.01, SOME),
         ([SOME, CUDA], 0.01, CUDA),  # it is known to lower it
-        ([SOME, "Other"], 0.01, SOME),
-        ([CPU, CPU], 0.01, None),
         ([OPENVINO, CPU], 0.06, None),  # more than that explains
         ([OPENVINO, CPU], None, None),
-    ],
-)
-def test_which_ep_lowered_its_precision(eps: list[str], relative: float | None, ep: str | None) -> None:
-    assert lowering_ep(eps, relative) == ep
-    assert bool(likely_cause(eps, relative)) == (ep is not None)
-
-
-def test_what_mends_it() -> None:
-    assert remedy(CUDA, "--rtol 0.1") == f"--ep-option use_tf32=0 has {CUDA} compute in float32"
-    assert remedy(SOME, "--rtol 0.1") == "if that is acceptable, pass --rtol 0.1"
-    assert sorted([CUDA, SOME, CPU], key=trust) == [CPU, SOME, CUDA]
-    said = likely_cause([CPU, OPENVINO], 0.009)
-    assert said.endswith("""--ep-option 'load_config={"CPU":{"INFERENCE_PRECISION_HINT":"f32"}}' changes that)""")
-    assert "--ep-option use_tf32=0" in likely_cause([CUDA], 0.009)
+    ):
+        assert lowering_ep(eps, relative) == ep
+        assert bool(likely_cause(eps, relative)) == (ep is not None)
 
 
 def test_a_difference_is_doubtful_where_an_ep_may_have_made_it() -> None:
     assert there(comparison_record("cpu", held(), [OPENVINO, CPU])["doubt"])["ep"] == OPENVINO
-    assert comparison_record("cpu", held(), [])["doubt"] is None  # an error, or another model
-    assert comparison_record("cpu", held(None), [OPENVINO, CPU])["doubt"] is None
-    assert comparison_record("cpu", held(relative=0.5), [OPENVINO, CPU])["doubt"] is None
+    for found, eps in ((held(), []), (held(None), [OPENVINO, CPU]), (held(relative=0.5), [OPENVINO, CPU])):
+        assert comparison_record("cpu", found, eps)["doubt"] is None
+    assert remedy(CUDA, "--rtol 0.1") == f"--ep-option use_tf32=0 has {CUDA} compute in float32"
+    assert remedy(SOME, "--rtol 0.1") == "if that is acceptable, pass --rtol 0.1"
 
 
 def test_the_worst_of_all_outputs() -> None:
@@ -120,25 +103,6 @@ def test_how_far() -> None:
     said = "0.0588 % of the output's largest value; if that is acceptable, pass --atol 0.0049"
     assert how_far(0.000588, 0.21, 0.00481) == said
     assert how_far(1.32, 1.5, 1.1) == "132 % of the output's largest value"  # no tolerance for that
-
-
-@pytest.mark.parametrize(
-    ("relative", "cosine", "unrelated"),
-    [(1.32, -0.1, True), (0.6, 0.99, False), (0.4, 0.5, False), (None, 0.0, False), (1.0, None, False)],
-)
-def test_models_of_different_functions(relative: float | None, cosine: float | None, unrelated: bool) -> None:
-    assert are_unrelated({**held(cosine=cosine), "relative": relative}) == unrelated
-
-
-def test_the_tolerance_that_is_named_accepts_what_differs() -> None:
-    for seed in range(20):
-        random = np.random.default_rng(seed)
-        wanted = random.standard_normal(1000).astype(np.float32)
-        got = (wanted * (1 + 0.02 * random.standard_normal(1000))).astype(np.float32)
-        found = there(proofs.distance(got, wanted))
-        named = float(how_far(0.5, found.rtol, found.atol).partition("--rtol ")[2].partition(" ")[0])
-        accepted = [proofs.difference("y", got, wanted, rtol=it) is None for it in (named, named * 0.5)]
-        assert accepted == [True, False]
 
 
 def test_what_has_no_distance() -> None:
@@ -178,35 +142,29 @@ def test_they_are_said_once_with_what_mends_it() -> None:
     assert "openvino (doubtful)" in text
 
 
-@pytest.mark.parametrize(
-    ("limit", "least", "verdict", "text"),
-    [
-        ("sqnr", 40.0, PASSED, "40.0 dB over 1 input, must be at least 40.0 dB"),
+def test_limits_of_how_far_outputs_moved() -> None:
+    for limit, least, verdict, text in (
         ("sqnr", 41.0, FAILED, "40.0 dB over 1 input, must be at least 41.0 dB"),
-        ("max_error", 0.1, PASSED, "0.100 over 1 input, must be at most 0.100"),
-        ("mean_error", 0.001, FAILED, "0.0100 over 1 input, must be at most 0.00100"),
         ("cosine", 0.99, PASSED, "0.99900 over 1 input, must be at least 0.99000"),
         ("top1", 0.9, UNCLEAR, "the outputs are not those of cpu: 3 of 4 values differ; limit 90.0%"),
-    ],
-)
-def test_limits_of_how_far_outputs_moved(limit: str, least: float, verdict: str, text: str) -> None:
-    (check,) = check_alone(lower(), Limits(outputs={f"outputs.{limit}": least}))
-    assert (check.verdict, check.text, check.metric) == (verdict, f"outputs.{limit}: {text}", f"outputs.{limit}")
-    (check,) = check_alone(moved(max_error=0.0, sqnr=None), Limits(outputs={"outputs.sqnr": 100.0}))
-    assert (check.verdict, check.text) == (PASSED, "outputs.sqnr: no output moved, must be at least 100 dB")
-    refused = refusal(BadInput, check_alone, plain(), Limits(outputs={"outputs.sqnr": 30.0}))
-    assert refused.startswith("--limit outputs.sqnr: the outputs were compared with none: ")
+    ):
+        (check,) = check_alone(lower(), Limits(outputs={f"outputs.{limit}": least}))
+        assert (check.verdict, check.text, check.metric) == (verdict, f"outputs.{limit}: {text}", f"outputs.{limit}")
+        (check,) = check_alone(moved(max_error=0.0, sqnr=None), Limits(outputs={"outputs.sqnr": 100.0}))
+        assert (check.verdict, check.text) == (PASSED, "outputs.sqnr: no output moved, must be at least 100 dB")
+        refused = refusal(BadInput, check_alone, plain(), Limits(outputs={"outputs.sqnr": 30.0}))
+        assert refused.startswith("--limit outputs.sqnr: the outputs were compared with none: ")
 
 
 def test_outputs_that_pass_only_by_a_tolerance_are_remarked_on() -> None:
     for result, figures in (
         (moved(top1=0.0, cosine=0.609), "top-1 0% and cosine 0.60900"),
-        (moved(top1=0.98), "top-1 98.0%"),
-        (moved(top1=1.0, cosine=0.99), None),
+        (moved(top1=1.0, cosine=0.99), ""),
     ):
         text = markdown(build([plain(), result], ["baseline", "candidate"], 0.02, False))
-        assert (f"outputs with {figures} pass only by the tolerance" in text) == (figures is not None)
-        assert ("pass only" in text) == (figures is not None)
+        assert ("pass only" in text, f"outputs with {figures} pass only by the tolerance" in text) == (
+            bool(figures),
+        ) * 2
 
 
 def test_a_gate_tells_nothing_of_doubtful_figures() -> None:

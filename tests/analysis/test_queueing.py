@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.signal import lfilter
 from scipy.stats import binom, t
@@ -41,22 +40,6 @@ def test_poisson_arrivals_follow_from_the_seed() -> None:
     # Exponential: the standard deviation is the mean, and neighbours know nothing of one another.
     assert between.std() / between.mean() == pytest.approx(1, abs=0.05)
     assert abs(np.corrcoef(between[:-1], between[1:])[0, 1]) < 0.03
-
-
-@pytest.mark.parametrize("phi", [0.0, 0.6, 0.9])
-def test_the_interval_holds_the_mean_as_often_as_it_says_however_neighbours_correlate(phi: float) -> None:
-    """Of an autoregressive series around 0: the variance of its mean is known, 1 / (n (1 - phi)²)."""
-    generator, tries, count = np.random.default_rng(7), 100, 2000
-    held, widths = 0, []
-    for _ in range(tries):
-        values = generator.standard_normal(count + 500)
-        for number in range(1, values.size):
-            values[number] += phi * values[number - 1]
-        low, high = there(mean_interval(values[500:]))
-        held += low <= 0 <= high
-        widths.append((high - low) / 2)
-    assert 0.92 <= held / tries <= 0.98
-    assert 0.9 <= np.mean(widths) / (1.96 / np.sqrt(count) / (1 - phi)) <= 1.25
 
 
 def test_cycles_by_hand_and_where_batches_are_left() -> None:
@@ -121,45 +104,21 @@ def test_intervals_hold_where_requests_wait_together(utilisation: float, p99_ms:
     assert np.mean(narrower) > 0
 
 
-@pytest.mark.parametrize(
-    ("utilisation", "alike", "count", "p99_ms"),
-    [(0.95, None, 8000, 45.0), (None, 0.9, 1200, 10.24), (None, 0.99, 1200, 10.24), (None, 0.99, 6000, 10.24)],
-)
-def test_no_slo_is_met_by_chance_near_saturation_or_while_a_machine_drifts(
-    utilisation: float | None, alike: float | None, count: int, p99_ms: float
-) -> None:
-    """Of M/D/1, whose p99 a long simulation gave, and of log-normal times whose neighbours correlate so; the limit is the p99."""
+@pytest.mark.parametrize(("alike", "count"), [(0.9, 1200), (0.99, 1200), (0.99, 6000)])
+def test_no_slo_is_met_by_chance_while_a_machine_drifts(alike: float, count: int) -> None:
+    """Log-normal times whose neighbours correlate so; the limit is their p99."""
     met, runs = 0, 100
     for seed in range(runs):
-        if utilisation is not None:
-            rate = utilisation * 1000
-            latencies = served(queueing.poisson_arrivals(rate, count / rate, seed), steady(MS)).latencies
-        else:
-            latencies = (np.exp(drift(there(alike), count, seed)) * MS).astype(np.int64)
+        steps = np.random.default_rng(seed).standard_normal(count)
+        steps[1:] *= np.sqrt(1 - alike**2)
+        latencies = (np.exp(lfilter([1], [1, -alike], steps)) * MS).astype(np.int64)
         high = latency_bounds(latencies)["p99"]["high"]
-        met += high is not None and high < p99_ms * MS
+        met += high is not None and high < 10.24 * MS
     assert met <= 0.05 * runs
 
 
-def drift(alike: float, count: int, seed: int) -> npt.NDArray[np.float64]:
-    """A stationary autoregressive series, each of its values standard normal."""
-    steps = np.random.default_rng(seed).standard_normal(count)
-    steps[1:] *= np.sqrt(1 - alike**2)
-    series: npt.NDArray[np.float64] = lfilter([1], [1, -alike], steps)
-    return series
-
-
 def test_tails_of_the_binomial_distribution() -> None:
-    for n, share in (
-        (298, 0.01),
-        (299, 0.01),
-        (473, 0.01),
-        (59, 0.05),
-        (5, 0.5),
-        (1, 0.01),
-        (2000, 0.01),
-        (10**5, 0.01),
-    ):
+    for n, share in ((298, 0.01), (299, 0.01), (59, 0.05), (5, 0.5), (1, 0.01), (10**5, 0.01)):
         most, fewest = binomial_tails(n, share)
         assert binom.cdf(most, n, share) <= DOUBT < binom.cdf(most + 1 + (n > 50_000), n, share)
         assert binom.sf(fewest - 1, n, share) <= DOUBT < binom.sf(fewest - 2 - (n > 50_000), n, share)

@@ -31,11 +31,7 @@ def test_the_search_finds_the_highest_rate_that_meets_the_slo(capacity: float) -
     assert found.rate == float(f"{found.rate:.3g}")
     assert found.violated_from is None or capacity < found.violated_from < found.rate * (1 + 1.2 * RESOLUTION)
     assert search.tries <= 12
-
-
-def test_what_cannot_be_found() -> None:
-    assert (searched(0).best_rate(), searched(0).tries < 10) == (None, True)
-    assert 940 <= there(searched(1e9).best_rate()).rate <= 1000  # never beyond what can be served
+    assert searched(0).best_rate() is None
 
 
 def test_the_rate_that_is_found_is_looked_at_again() -> None:

@@ -11,7 +11,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats as scipy_stats
 
 from ortbench.analysis.intervals import MedianRatio, log_wager, median_ratio, most_against
 
@@ -62,15 +61,6 @@ def test_few_ratios() -> None:
     assert median_ratio([1.0] * 9, 0.01) == MedianRatio(1, 1, 1, 9)
 
 
-@pytest.mark.parametrize("n", [1, 2, 9, 20, 51])
-def test_the_order_and_the_direction_of_ratios_do_not_matter(n: int) -> None:
-    ratios = np.exp(np.random.default_rng(n).normal(size=n))
-    one, other = median_ratio(ratios.tolist(), 0.01), median_ratio((1 / ratios).tolist(), 0.01)
-    assert one == median_ratio(ratios.tolist()[::-1], 0.01)
-    assert other.ratio == pytest.approx(1 / one.ratio)
-    assert (other.low, other.high) == tuple(end and pytest.approx(1 / end) for end in (one.high, one.low))
-
-
 # How often it errs, looked at after every round
 
 STREAMS, LOOKS = 1000, 300
@@ -90,15 +80,6 @@ def bursts(generator: np.random.Generator) -> Logs:
     """Load that comes and goes after 3 to 1000 blocks on average, and slows tenfold; a coin says which contender is first."""
     switches = generator.random((STREAMS, 2 * LOOKS)) < 1 / np.geomspace(3, 1000, STREAMS)[:, None]
     times = np.cumsum(switches, axis=1) % 2 * math.log(10) + 0.1 * generator.normal(size=switches.shape)
-    return in_fair_order(times, generator)
-
-
-def drift(generator: np.random.Generator) -> Logs:
-    """Every block is 5 % slower than the one before, whoever has it."""
-    return in_fair_order(0.05 * np.arange(2 * LOOKS) + 0.01 * generator.normal(size=(STREAMS, 2 * LOOKS)), generator)
-
-
-def in_fair_order(times: Logs, generator: np.random.Generator) -> Logs:
     first, second = times[:, 0::2], times[:, 1::2]
     return np.where(generator.random(first.shape) < 0.5, first - second, second - first)
 
@@ -110,24 +91,13 @@ def excludes_one(ratios: Logs, alpha: float) -> NDArray[np.bool_]:
     return np.asarray(reach <= np.array(allowed))
 
 
-@pytest.mark.parametrize("noise", [gaussian, coarse_clock, bursts, drift])
+@pytest.mark.parametrize("noise", [gaussian, coarse_clock, bursts])
 def test_equal_contenders_are_hardly_ever_told_apart(noise: Callable[[np.random.Generator], Logs]) -> None:
     for alpha in (0.01, 0.05):
         assert excludes_one(noise(np.random.default_rng(1)), alpha).any(axis=1).mean() <= 2 * alpha
 
 
-def test_a_test_made_for_one_look_errs_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "most_against", lambda n, alpha: int(scipy_stats.binom.ppf(alpha, n, 0.5)) - 1)
-    excluded = excludes_one(gaussian(np.random.default_rng(1)), 0.01)
-    assert excluded[:, -1].mean() <= 0.02
-    assert excluded.any(axis=1).mean() > 0.08
-
-
-def test_contenders_that_differ_are_told_apart_as_the_interval_says() -> None:
+def test_contenders_that_differ_are_told_apart() -> None:
     for p, rounds in ((0.95, 30), (0.8, 100), (0.7, 300)):
         above = np.random.default_rng(2).random((STREAMS, rounds)) < p
         assert excludes_one(np.where(above, 1.0, -1.0), 0.01).any(axis=1).mean() > 0.99
-    ratios = 0.5 + np.random.default_rng(0).normal(size=(1, LOOKS)).round(1)
-    intervals = [median_ratio(np.exp(ratios[0, :n]).tolist(), 0.01) for n in range(1, LOOKS + 1)]
-    told = [it.low is not None and not it.low <= 1 <= (it.high or 0) for it in intervals]
-    assert told == excludes_one(ratios, 0.01)[0].tolist()

@@ -3,36 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
-import pytest
-
+from ortbench.analysis.derive import derive
 from ortbench.analysis.items import failures, point_as_result
 from ortbench.facts.run import facts_of
-from ortbench.features.sweep.analysis import best_of, has_a_cost, merge, summarise_switching
+from ortbench.features.sweep.analysis import best_of, has_a_cost, merge, new_switching, summarise_switching
+from ortbench.features.sweep.model import Switching
 from ortbench.features.sweep.plan import Shape
 from ortbench.features.sweep.report import mode_table
 from ortbench.model.metric_names import Slo
 from ortbench.model.modes import CPU, RESIDENT
 from ortbench.model.result import FAILED, OK, RUN, Case, Result
 from ortbench.plan.plan import Plan
+from ortbench.plan.target import Inputs
 from tests.expect import there
 from tests.results import (
     MS,
     US,
-    USUAL,
     fact,
     keys,
     measured,
     noise_of,
-    of_batch,
+    nvidia_result,
     passed,
     steady,
-    sweep_result,
-    turns,
+    tensor,
     values,
     with_bytes,
 )
+
+
+def of_batch(batch: int, *cases: Case, first_inference_ns: int = 1_000 * US) -> Result:
+    """The result of a shape, as it is when it has been measured."""
+    made = nvidia_result(*cases)
+    for part, name, width in (("inputs", "x", 1000), ("outputs", "y", 10)):
+        value = tensor(name, [batch, width], batch * width * 4)
+        cast(dict[str, Any], made.model)[part] = [{**value, "model_shape": ["batch", width]}]
+    made.command = ["ortbench", "sweep", "m.onnx", "--dim", "batch=1,2,4"]
+    made.items = {"count": batch, "dim": "batch"}
+    made.setup["run_id"] = "0" * 32
+    made.setup["first_inference_ns"] = first_inference_ns
+    derive(made)
+    return made
+
+
+def turns(mode: str, alone: Mapping[int, int], turned: Mapping[int, int], rounds: int = 6) -> Switching:
+    """What switching shapes takes: µs of each shape by its batch, one at a time and in turns."""
+    found = new_switching(mode, [f"batch={batch}" for batch in alone], calls=2)
+    for shape, batch in zip(found["shapes"], alone, strict=True):
+        shape["samples"]["alone"] = [alone[batch] * US] * 2 * rounds
+        shape["samples"]["turns"] = [turned[batch] * US] * 2 * rounds
+    return found
+
+
+# µs of a run by batch: a batch of 4 costs little more than one of 2 with cpu-tensors, and much more with device-resident.
+USUAL = {"cpu-tensors": {1: 1000, 2: 1200, 4: 1600}, "device-resident": {1: 500, 2: 600, 4: 1500}}
+
+
+def sweep_result(
+    times: Mapping[str, Mapping[int, int]] = USUAL,
+    slo: Slo | None = None,
+    failed: Mapping[int, str] | None = None,
+    switching: Sequence[Switching] | None = None,
+    rounds: int = 100,
+) -> Result:
+    """A sweep over batches with times in µs; by batch, why a shape `failed` to open; `switching` else of two modes, of which one takes
+    twice as long when shapes change."""
+    lost, cpu = failed or {}, times[CPU]
+    shapes, results = [], []
+    for batch in next(iter(times.values())):
+        shapes.append(Shape(f"batch={batch}", Plan("m.onnx", inputs=Inputs(dims={"batch": batch}), modes=(*times,))))
+        cases = [measured(mode, latency=steady([of[batch] * US] * rounds)) for mode, of in times.items()]
+        made = of_batch(batch, *(passed(with_bytes(it, 1000, 1000)) for it in cases), first_inference_ns=batch * 5 * MS)
+        results.append(None if batch in lost else made)
+    if switching is None:
+        alone = {batch: us for batch, us in cpu.items() if batch not in lost}
+        switching = [turns(CPU, alone, {it: 2 * us for it, us in alone.items()}), turns(RESIDENT, alone, alone)]
+    return merge(shapes, results, [lost.get(batch) for batch in cpu], slo, switching)
+
+
+def without(result: Result, batch: int) -> Result:
+    """The same sweep without a shape."""
+    found = replace(
+        result,
+        axes=[{**axis, "values": [it for it in axis["values"] if it != batch]} for axis in result.axes],
+        cases=[it for it in result.cases if it.point != {"batch": batch}],
+        own={**result.own, "shapes": [it for it in result.shapes if it.point != {"batch": batch}], "switching": []},
+    )
+    found.own["best"] = best_of(found, None)
+    return found
 
 
 def best(result: Result, mode: str) -> tuple[str, list[str]] | None:
@@ -50,15 +111,6 @@ def test_the_best_shape_gets_most_items_done() -> None:
     assert best(sweep_result({CPU: {1: 1000, 2: 2000, 4: 4000, 8: 9000}}), CPU) == ("batch=1", ["batch=2", "batch=4"])
 
 
-def test_a_best_shape_whose_case_is_lost_is_no_error() -> None:
-    """As in a file that somebody changed."""
-    for noise in (None, noise_of(2, 1.2, [0.5] * 12)):
-        result = sweep_result({CPU: {1: 1000, 2: 2000, 4: 4000}}, rounds=9, switching=[])
-        there(there(result.own["best"])["modes"][CPU])["ties"] = ["batch=2", "batch=4"]
-        result.cases, result.noise = [it for it in result.cases if it.point["batch"] != 1], noise
-        assert ("best-shape", "open", CPU) in keys(result)
-
-
 def merged(shapes: Mapping[str, Result | None], data: Sequence[str | None] | None = None) -> Result:
     """A sweep of shapes by their names, maybe with sets of real inputs; None of one that did not open."""
     named = zip(shapes, data or [None] * len(shapes), strict=True)
@@ -66,27 +118,22 @@ def merged(shapes: Mapping[str, Result | None], data: Sequence[str | None] | Non
     return merge(plans, [*shapes.values()], ["no memory"] * len(plans), None, [])
 
 
-@pytest.mark.parametrize(
-    ("slower", "ties", "verdict"),
-    [
+def test_a_few_rounds_tell_what_is_far_apart_and_no_more() -> None:
+    for slower, ties, verdict in (
         ([6000, 5900, 6200, 5800], [], "known"),  # three times as long an item: four rounds of one inference tell
         ([2010, 2050, 1990, 2000], ["batch=2"], "tied"),
-        ([2000, 2900, 1700, 2300], ["batch=2"], "open"),
-        ([2010, 2040], ["batch=2"], "open"),
-    ],
-)
-def test_a_few_rounds_tell_what_is_far_apart_and_no_more(slower: list[int], ties: list[str], verdict: str) -> None:
-    made = {
-        f"batch={batch}": of_batch(
-            batch, passed(with_bytes(measured(CPU, latency=steady([us * US for us in of])), 8, 8))
-        )
-        for batch, of in ((1, [1000, 1020, 990, 1010][: len(slower)]), (2, slower))
-    }
-    result = merged(made)
-    found = fact(result, "best-shape")
-    assert best(result, CPU) == ("batch=1", ties)
-    assert there(result.own["best"])["modes"][CPU]["verdict"] == verdict
-    assert (found.verdict, found.values["shape"], list(values(found).get("ties", []))) == (verdict, "batch=1", ties)
+    ):
+        made = {
+            f"batch={batch}": of_batch(
+                batch, passed(with_bytes(measured(CPU, latency=steady([us * US for us in of])), 8, 8))
+            )
+            for batch, of in ((1, [1000, 1020, 990, 1010][: len(slower)]), (2, slower))
+        }
+        result = merged(made)
+        found = fact(result, "best-shape")
+        assert best(result, CPU) == ("batch=1", ties)
+        assert there(result.own["best"])["modes"][CPU]["verdict"] == verdict
+        assert (found.verdict, found.values["shape"], list(values(found).get("ties", []))) == (verdict, "batch=1", ties)
 
 
 def test_the_best_shape_of_a_grid_is_told_for_each_size_of_the_other_dimension() -> None:
@@ -202,26 +249,21 @@ def of_sizes(sizes: dict[str, int] | None) -> Result | None:
 Named = list[tuple[str, str | None, dict[str, int] | None]]
 
 
-@pytest.mark.parametrize(
-    ("named", "axes"),
-    [
+def test_every_shape_has_a_point_of_its_own() -> None:
+    for named, axes in (
         ([("one", None, {"a": 1, "b": 2, "c": 3}), ("two", None, {"a": 1, "b": 4, "c": 6})], [("b", "elements", [2, 4]), ("c", "elements", [3, 6])]),
         ([("1", None, {"a": 1, "b": 2}), ("2", None, {"a": 2, "b": 2}), ("3", None, {"a": 1, "b": 3})],
          [("a", "elements", [1, 2]), ("b", "elements", [2, 3])]),
         # Real inputs, whatever their sizes.
         ([("short", "short", {"a": 1}), ("long", "long", {"a": 9})], [("data", "", ["short", "long"])]),
         # Shapes that sizes do not tell apart: of other ranges, or of dimensions without a name.
-        ([("low", None, {"a": 1}), ("high", None, {"a": 1})], [("shape", "", ["low", "high"])]),
-        ([("1 low", None, {"a": 1}), ("1 high", None, {"a": 1}), ("2 low", None, {"a": 2})], [("shape", "", ["1 low", "1 high", "2 low"])]),
         # Sizes that nobody knows of a shape that did not open.
         ([("1", None, {"a": 1}), ("2", None, {"a": 2}), ("3", None, None)], [("shape", "", ["1", "2", "3"])]),
-    ],
-)  # fmt: skip
-def test_every_shape_has_a_point_of_its_own(named: Named, axes: list[tuple[str, str, list[object]]]) -> None:
-    result = merged({name: of_sizes(sizes) for name, _, sizes in named}, [data for _, data, _ in named])
-    points = [it.point for it in result.shapes]
-    assert [(it["name"], it["unit"], it["values"]) for it in result.axes] == axes
-    assert all(point not in points[:at] for at, point in enumerate(points))
-    assert [case.point for case in result.cases] == points
-    assert all([*point] == [name for name, _, _ in axes] for point in points)
-    assert all(point[name] in known for point in points for name, _, known in axes)
+    ):  # fmt: skip
+        result = merged({name: of_sizes(sizes) for name, _, sizes in named}, [data for _, data, _ in named])
+        points = [it.point for it in result.shapes]
+        assert [(it["name"], it["unit"], it["values"]) for it in result.axes] == axes
+        assert all(point not in points[:at] for at, point in enumerate(points))
+        assert [case.point for case in result.cases] == points
+        assert all([*point] == [name for name, _, _ in axes] for point in points)
+        assert all(point[name] in known for point in points for name, _, known in axes)

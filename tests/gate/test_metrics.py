@@ -18,6 +18,7 @@ from ortbench.features.loop.model import LoopWork
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import Work
 from ortbench.model.result import Result
+from tests.analysis.test_sweep import sweep_result
 from tests.expect import refusal
 from tests.results import (
     MS,
@@ -30,7 +31,6 @@ from tests.results import (
     serving,
     stage,
     steady,
-    sweep_result,
 )
 
 

@@ -13,9 +13,10 @@ from ortbench.features.gate.gates.checks import check_alone
 from ortbench.features.gate.job import gate_stored
 from ortbench.features.gate.plan import Limits
 from ortbench.model.result import Result
+from tests.analysis.test_sweep import USUAL, sweep_result, without
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
-from tests.results import MS, USUAL, serving, sweep_result, without
+from tests.results import MS, serving
 
 usual = cache(sweep_result)
 

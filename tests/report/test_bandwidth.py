@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from ortbench.analysis.copies import add_shares, expected_ns, least_ns
 from ortbench.analysis.derive import derive, put_copies
-from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.errors import BadInput
+from ortbench.core.stats import Stats
 from ortbench.features.bandwidth import analysis as curves
 from ortbench.features.bandwidth import report
 from ortbench.features.bandwidth.facts import curve_facts
-from ortbench.features.bandwidth.measure import copy_driver
-from ortbench.features.bandwidth.plan import CopyPlan, sizes
+from ortbench.features.bandwidth.plan import sizes
 from ortbench.features.page.report.charts import copies_of
-from ortbench.measure.driver import Driver
-from ortbench.measure.process import Client, WorkerLost
-from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
-from ortbench.model.result import FAILED, Result
-from ortbench.model.result_file import result_json, save
-from ortbench.model.schema import Direction, Link
+from ortbench.model.modes import D2H, H2D, HOST_ACCESSIBLE, ORDINARY
+from ortbench.model.result import FAILED, Case, Result, empty
+from ortbench.model.result_file import save
+from ortbench.model.schema import Direction, Link, Sync
 from tests.expect import there
 from tests.results import (
-    Copied,
     change,
-    curve_of,
     measured,
     nvidia_result,
     result_of,
@@ -39,6 +34,40 @@ from tests.results import (
 )
 
 kB, MB = 1_000, 1_000_000
+
+
+class Copied(NamedTuple):
+    """Copies of a size in one direction, in blocks of three equal samples, or none of them, which failed."""
+
+    way: Direction
+    memory: str
+    size: int
+    ns: int | None = None
+    rounds: int = 6
+
+
+def curve_of(*copied: Copied) -> Result:
+    """A bandwidth curve on the machine of `result_of`."""
+    cases: dict[tuple[str, int], Case] = {}
+    for way, memory, size, ns, rounds in copied:
+        case = cases.setdefault((memory, size), Case("copy", point={"memory": memory, "size": size}))
+        if ns is None:
+            case.status, case.reason = FAILED, f"{way}: it broke"
+            case.checks[way] = {"verdict": "failed", "how": "it broke"}
+        else:
+            n = 3 * rounds
+            case.samples[way], case.blocks[way] = [ns] * n, [[number, 3, number * 10**9] for number in range(rounds)]
+            case.metrics[way] = Stats(n, ns, ns, ns, ns, ns, ns, ns, 0, 0, (ns, ns))
+            case.set_metric(f"{way}_rate", round(1e9 * size / ns), derived=True)
+    made = result_of(*cases.values())
+    made.kind, made.created, made.command = "bandwidth", "2026-01-02T00:00:00+00:00", ["ortbench", "bandwidth"]
+    made.model, made.placement, made.setup = empty(), empty(), {"seed": 0}
+    made.stopped = {"reason": "duration", "value": 20}
+    sync: Sync = {"kind": "run", "cost_ns": 0, "how": "proved"}
+    made.target["copy_sync"] = {it.memory: {"h2d": sync, "d2h": sync} for it in copied}
+    for axis, unit in (("size", "B"), ("memory", "")):
+        made.axes.append({"name": axis, "unit": unit, "values": [*dict.fromkeys(it.point[axis] for it in made.cases)]})
+    return made
 
 
 def line(direction: Direction, memory: str, latency: int, rate: float, *of: int) -> list[Copied]:
@@ -60,50 +89,38 @@ def usual() -> Result:
     return curve_of(*LINK)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (4 * kB, 256 * MB, (4e3, 16e3, 64e3, 256e3, 1e6, 4e6, 16e6, 64e6, 256e6)),
-        (5, 300, (5, 16, 64, 256, 300)),
-        (1, 1, (1,)),
-        (64 * 1024, 2**20, (65536, 256_000, 1e6, 1048576)),
-    ],
-)
-def test_sizes_are_both_ends_and_steps_of_four_between(low: int, high: int, expected: tuple[float, ...]) -> None:
-    assert sizes(low, high) == expected
+def test_sizes_are_both_ends_and_steps_of_four_between() -> None:
+    assert sizes(4 * kB, 256 * MB) == (4e3, 16e3, 64e3, 256e3, 1e6, 4e6, 16e6, 64e6, 256e6)
+    assert (sizes(5, 300), sizes(1, 1), sizes(2**16, 2**20)) == (
+        (5, 16, 64, 256, 300),
+        (1,),
+        (65536, 256e3, 1e6, 2**20),
+    )
 
 
 # The maths
 
 
-@pytest.mark.parametrize(
-    ("of", "ns"),
-    [
+def test_the_time_of_copies_lies_on_lines_between_the_points() -> None:
+    for of, ns in (
         ([4000], 5000),
         ([2500], 3500),  # on the line between its neighbours
         ([1], 2000),  # all latency
         ([28000], 13000),  # the last line goes on
         ([1, 2500, 28000], 18500),  # one after the other
         ([], 0),
-    ],
-)
-def test_the_time_of_copies_lies_on_lines_between_the_points(of: list[int], ns: float) -> None:
-    assert expected_ns([(1000, 2000), (4000, 5000), (16000, 9000)], of) == ns
-    assert expected_ns([(1000, 2000)], [500, 3000]) == 2000 + 6000  # a single point gives its rate to larger copies
+    ):
+        assert expected_ns([(1000, 2000), (4000, 5000), (16000, 9000)], of) == ns
+        assert expected_ns([(1000, 2000)], [500, 3000]) == 2000 + 6000  # a single point gives its rate to larger copies
 
 
-@pytest.mark.parametrize(
-    ("points", "size"),
-    [
-        ([(1000, 4000), (4000, 6000), (8000, 8000)], 2500),  # which take 5000 ns
-        (curves.curve(usual(), H2D, ORDINARY), pytest.approx(10_000 * 4, rel=0.01)),  # latency × rate
-        ([(1000, 1000), (4000, 3000)], 1000),
-        ([(1000, 1000)], 1000),
-        ([(1000, 10_000), (4000, 4_000), (8000, 40_000)], 3000),
-    ],
-)
-def test_half_the_peak_rate_is_reached_where_the_line_says(points: list[tuple[int, float]], size: float) -> None:
-    assert curves.half_rate_bytes(points) == size
+def test_half_the_peak_rate_is_reached_where_the_line_says() -> None:
+    assert curves.half_rate_bytes([(1000, 4000), (4000, 6000), (8000, 8000)]) == 2500  # which take 5000 ns
+    assert curves.half_rate_bytes([(1000, 10_000), (4000, 4_000), (8000, 40_000)]) == 3000
+    assert curves.half_rate_bytes([(1000, 1000)]) == 1000
+    assert curves.half_rate_bytes(curves.curve(usual(), H2D, ORDINARY)) == pytest.approx(
+        40_000, rel=0.01
+    )  # latency × rate
 
 
 def test_the_peak_is_the_highest_rate_of_any_memory() -> None:
@@ -117,30 +134,7 @@ def test_the_peak_is_the_highest_rate_of_any_memory() -> None:
     assert curves.peak(curve_of(), H2D) is None
 
 
-def test_the_advantage_of_host_accessible_memory_is_taken_pair_by_pair_at_the_largest_size_of_both() -> None:
-    result = usual()
-    curves.fail(curves.measured_cases(result, H2D, HOST_ACCESSIBLE)[-1], H2D, "it broke")
-    for memory, medians in (
-        (ORDINARY, [100, 200, 300, 400, 500, 600, 700]),
-        (HOST_ACCESSIBLE, [50, 100, 150, 200, 250, 300]),
-    ):
-        (case,) = [it for it in curves.measured_cases(result, H2D, memory) if curves.size_of(it) == MB]
-        case.blocks[H2D], case.block_medians = [[number, 3, 0] for number in range(len(medians))], {H2D: medians}
-        del case.samples[H2D]
-    size, found = there(curves.advantage(result, H2D))
-    assert (size, found.ratio, *there(found.ci95)) == pytest.approx((MB, 2, 2, 2))
-    assert curves.advantage(curve_of(*line(H2D, ORDINARY, 1, 1, MB)), H2D) is None
-
-
 # Cases and the file
-
-
-def test_of_many_samples_the_medians_of_blocks_are_kept() -> None:
-    case = curves.copies(ORDINARY, MB)
-    curves.put_samples(case, H2D, [5] * curves.KEPT_SAMPLES, [[0, curves.KEPT_SAMPLES, 0]])
-    assert (len(case.samples[H2D]), case.block_medians) == (curves.KEPT_SAMPLES, None)
-    curves.put_samples(case, H2D, [5] * curves.KEPT_SAMPLES + [7], [[0, curves.KEPT_SAMPLES, 0], [1, 1, 0]])
-    assert (case.samples, case.block_medians, case.value("h2d_rate")) == ({}, {H2D: [5, 7]}, MB * 10**9 / 5)
 
 
 # How it reads
@@ -173,22 +167,17 @@ def test_the_facts_of_a_curve() -> None:
     assert [*curve_facts(curve_of(Copied(H2D, ORDINARY, 1)))] == []
 
 
-@pytest.mark.parametrize(
-    ("rates", "verdict", "size"),
-    [
+def test_the_limit_of_a_link_is_claimed_by_intervals() -> None:
+    for rates, verdict, size in (
         ((2, 4, 8), "rises", 16 * MB),  # the largest size is still the fastest
         ((2, 8, 8), "reached", 16 * MB),
-        ((2, 8.1, 8), "reached", 16 * MB),  # the fastest by median alone, of which nothing is claimed
         ((2, 8, 4), "falls", MB),
-        ((8, 2, 2), "falls", 64 * kB),
-    ],
-)
-def test_the_limit_of_a_link_is_claimed_by_intervals(rates: tuple[float, ...], verdict: str, size: int) -> None:
-    of = zip((64 * kB, MB, 16 * MB), rates, strict=True)
-    copied = [Copied(H2D, ORDINARY, size, round(size / rate)) for size, rate in of]
-    (limit,) = [fact for fact in curve_facts(curve_of(*copied)) if fact.code == "link-limit"]
-    assert (limit.verdict, values(limit)["size"]) == (verdict, size)
-    assert ("--max-size 64000000" in limit.next) is (verdict == "rises")
+    ):
+        of = zip((64 * kB, MB, 16 * MB), rates, strict=True)
+        copied = [Copied(H2D, ORDINARY, size, round(size / rate)) for size, rate in of]
+        (limit,) = [fact for fact in curve_facts(curve_of(*copied)) if fact.code == "link-limit"]
+        assert (limit.verdict, values(limit)["size"]) == (verdict, size)
+        assert ("--max-size 64000000" in limit.next) is (verdict == "rises")
 
 
 # What a run makes of it
@@ -250,20 +239,18 @@ def test_no_rate_is_told_that_the_link_cannot_do(more_ns: int, told: bool, tmp_p
     assert ("inside cpu-tensors" in [copy.name for copy in copies_of(case)]) == told
 
 
-@pytest.mark.parametrize(
-    ("sync", "device_ns", "rate"),
-    [
+def test_a_difference_that_is_not_of_copies_alone_has_no_rate() -> None:
+    read_back: Any = {"kind": "readback", "cost_ns": 1_000, "how": ""}
+    for sync, device_ns, rate in (
         (None, 5_500_000, pytest.approx(2 * MB / 6e6 * 1e9, rel=1e-6)),
-        ({"kind": "readback", "cost_ns": 1_000, "how": ""}, 5_500_000, None),  # the copies of outputs are one
+        (read_back, 5_500_000, None),  # the copies of outputs are one
         (None, 2_500_000, None),  # what copies as much takes 5.5 ms less
-    ],
-)
-def test_a_difference_that_is_not_of_copies_alone_has_no_rate(sync: Any, device_ns: int, rate: float | None) -> None:
-    cpu = with_bytes(measured("cpu-tensors", latency=steady([8_000_000] * 9)), MB, MB)
-    resident = with_bytes(measured("device-resident", latency=steady([2_000_000] * 9)), 0, 0)
-    resident.sync = sync
-    derive(result_of(cpu, measured("device-tensors", latency=steady([device_ns] * 9)), resident))
-    assert (cpu.value("copies"), cpu.value("copy_rate")) == (6_000_000, rate)
+    ):
+        cpu = with_bytes(measured("cpu-tensors", latency=steady([8_000_000] * 9)), MB, MB)
+        resident = with_bytes(measured("device-resident", latency=steady([2_000_000] * 9)), 0, 0)
+        resident.sync = sync
+        derive(result_of(cpu, measured("device-tensors", latency=steady([device_ns] * 9)), resident))
+        assert (cpu.value("copies"), cpu.value("copy_rate")) == (6_000_000, rate)
 
 
 def test_without_a_curve_the_link_of_the_card_and_timed_copies_tell_what_it_can_do() -> None:
@@ -276,21 +263,14 @@ def test_without_a_curve_the_link_of_the_card_and_timed_copies_tell_what_it_can_
     assert least_ns(result, cpu) == 0
 
 
-def test_several_tensors_are_compared_with_a_copy_each(tmp_path: Path) -> None:
+def test_several_tensors_are_compared_with_a_copy_each_and_what_failed_has_no_share(tmp_path: Path) -> None:
     upload = linked(run_of(tensors=(4 * MB, 4 * MB, 1 * kB)), tmp_path)["shares"]["device-tensors"]["h2d"]
     assert (upload["copies"], upload["bytes"]) == (3, 8_001_000)
     assert upload["sweep_ns"] == 2 * (10_000 + 4 * MB / 4) + 11_000  # a small one takes as long as the smallest
-    result = run_of()
-    result.model["inputs"].append(tensor("shape", [4], 32))  # which stays in host memory
-    upload = linked(result, tmp_path / "b")["shares"]["device-tensors"]["h2d"]
-    assert (upload["copies"], upload["bytes"]) == (1, 8 * MB)
-
-
-def test_what_failed_was_not_copied_or_is_not_known_has_no_share(tmp_path: Path) -> None:
     result, other = run_of(), run_of()
     result.cases[1].status = FAILED
     result.cases[0].set_metric("copies", None)
-    assert linked(result, tmp_path)["shares"] == {}
+    assert linked(result, tmp_path / "a")["shares"] == {}
     other.cases[0].set_metric("copies", -5)
     other.cases[1].set_metric("bytes_h2d", 0)
     shares = linked(other, tmp_path / "b")["shares"]
@@ -311,18 +291,11 @@ def test_the_newest_curve_that_fits_is_taken(tmp_path: Path) -> None:
     assert fresh.link is None
 
 
-OTHER_CPU = {"model": "Other CPU", "usable_cores": 4}
-OTHER_MEMORY = {"kind": "named-device", "default": None, "host_accessible": None}
-
-
 @pytest.mark.parametrize(
     ("words", "changed", "keep"),
     [
         ("EP: Other and SomeExecutionProvider", {"target__ep": "Other"}, None),
-        ("device: type GPU, vendor_id 0x0001, device_id 0x0009 and", {"target__device__device_id": 9}, None),
-        ("CPU: Other CPU and Some CPU", {"environment__cpu": OTHER_CPU}, None),
         ("GPUs: none and Some GPU", {"environment__gpus": []}, None),
-        ("memory: named-device and ep-device", {"target__memory": OTHER_MEMORY}, None),
         ("", {"environment__host_id": "fedcba9876543210"}, None),  # which looks the same, and has another link
         ("it has no D2H copy of pageable memory", {}, lambda it: it.way == H2D),
         ("its H2D copies are of 4.00 kB to 64.0 kB, the largest here is of 8.00 MB", {}, lambda it: it.size < MB),
@@ -342,109 +315,3 @@ def test_a_curve_of_something_else_does_not_fit_and_one_of_another_machine_is_us
     assert curves.misfits(sweep, result)[0].startswith(words)
     with pytest.raises(BadInput, match=f"^--bandwidth {folder} does not fit this run: "):
         curves.attach([result], tmp_path, folder)
-
-
-# The measurement
-
-
-class ScriptedWorker(Client):
-    """A worker whose copies take 1 µs + 1 ns a byte up, twice that down; it is lost by the size `loses`, or by so manyth block."""
-
-    blocks, pid, closed = 0, 1, False
-
-    def __init__(self, loses: int = 0, block: float = math.inf) -> None:
-        self._loses, self._left = loses, block
-
-    def receive(self) -> Any:
-        opened: dict[str, Any] = {"library": None, "version": "1.0", "notes": []}
-        return {
-            **result_of().target,
-            **opened,
-            "runtime": {"onnxruntime": "1.28.0"},
-            "kinds": [ORDINARY, HOST_ACCESSIBLE],
-        }
-
-    def ask(self, do: str, **arguments: Any) -> Any:
-        memory, size = arguments["memory"], arguments.get("size", 0)
-        if do == "bandwidth_add" and size == self._loses:
-            raise WorkerLost("the worker was ended by SIGABRT")
-        if do == "bandwidth_add" and memory == HOST_ACCESSIBLE and size > 64 * kB:
-            raise BenchmarkFailed("no memory left")
-        if do == "bandwidth_prove":
-            sync = {"kind": "run", "cost_ns": 0, "how": "proved"}
-            estimates = [[way, it, _ns(way, it)] for way in DIRECTIONS for it in (4 * kB, 16 * kB, 64 * kB, 256 * kB)]
-            return {"h2d": sync, "d2h": sync, "estimates": estimates}
-        if do == "bandwidth_block":
-            return self._block(**arguments)
-        return {"differs": "2 byte(s) differ" if do == "bandwidth_finish" and size == 16 * kB else None}
-
-    def _block(self, memory: str, size: int, direction: str, n: int, drop: int) -> dict[str, Any]:
-        self._left -= 1
-        if self._left <= 0:
-            raise WorkerLost("the worker was ended by SIGABRT")
-        if (direction, memory, size) == (D2H, HOST_ACCESSIBLE, 4 * kB):
-            raise BenchmarkFailed("a copy failed")
-        return {"samples": [_ns(direction, size)] * n, "start_ns": 1, "spent_ns": _ns(direction, size) * (n + drop)}
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def _ns(direction: str, size: int) -> int:
-    return (1000 + size) * (1 if direction == H2D else 2)
-
-
-def driver(worker: ScriptedWorker, kept: list[str] | None = None) -> Driver:
-    plan = CopyPlan(max_bytes=256 * kB, iterations=30)
-    return copy_driver(plan, worker, lambda sweep: (kept if kept is not None else []).append(result_json(sweep)))
-
-
-def reasons(found: Result) -> set[tuple[str, str, int, str]]:
-    return {
-        (way, curves.memory_of(it), curves.size_of(it), why)
-        for it in found.cases
-        for way, why in curves.failures(it).items()
-    }
-
-
-@pytest.mark.process
-def test_what_failed_is_kept_apart_and_what_has_no_memory_is_left_out() -> None:
-    kept: list[str] = []
-    worker = ScriptedWorker()
-    (sweep,) = driver(worker, kept).run()
-    differs = "after the timed copies: 2 byte(s) differ"
-    assert reasons(sweep) == {
-        (D2H, HOST_ACCESSIBLE, 4 * kB, "a copy failed"),
-        *((way, memory, 16 * kB, differs) for way in DIRECTIONS for memory in (ORDINARY, HOST_ACCESSIBLE)),
-    }
-    assert [curves.size_of(it) for it in sweep.cases] == [4e3, 16e3, 64e3, 256e3, 4e3, 16e3, 64e3]
-    assert {there(it.stats(H2D)).n for it in sweep.cases} == {30}
-    assert [it["values"] for it in sweep.axes] == [[ORDINARY, HOST_ACCESSIBLE], [4e3, 16e3, 64e3, 256e3]]
-    assert curves.curve(sweep, D2H, ORDINARY) == [(4 * kB, 10_000), (64 * kB, 130_000), (256 * kB, 514_000)]
-    assert [(it["code"], it["message"]) for it in sweep.warnings] == [
-        ("sizes-left-out", "copies of 256 kB and more (HOST_ACCESSIBLE memory) are left out: no memory left"),
-    ]
-    assert sweep.stopped == {"reason": "iterations", "value": 30, "per": "copy"}
-    assert (worker.closed, kept[-1]) == (True, result_json(sweep))
-
-
-@pytest.mark.process
-def test_a_worker_lost_in_the_measurement_ends_it_and_what_was_measured_is_kept() -> None:
-    (sweep,) = driver(ScriptedWorker(block=6)).run()
-    assert sweep.stopped == {"reason": "error", "message": "the worker was ended by SIGABRT"}
-    assert curves.measured_cases(sweep)
-    lost = {"the worker was ended by SIGABRT", "the sweep ended before it was measured"}
-    assert lost <= {why for *_, why in reasons(sweep)}
-    with pytest.raises(BenchmarkFailed, match=r"^before any copy was measured the worker was ended by SIGABRT$"):
-        driver(ScriptedWorker(block=1)).run()
-
-
-@pytest.mark.process
-def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = ScriptedWorker(loses=256 * kB), ScriptedWorker(loses=256 * kB)
-    monkeypatch.setattr("ortbench.features.bandwidth.measure.open_copies", lambda plan: second)
-    (sweep,) = driver(first).run()
-    left_out = "copies of 256 kB and more (pageable memory) are left out: the worker was ended by SIGABRT"
-    assert (first.closed, sweep.warnings[0]["message"]) == (True, left_out)
-    assert {*map(curves.size_of, curves.measured_cases(sweep, H2D, ORDINARY))} == {4 * kB, 64 * kB}
-    assert {*map(curves.size_of, curves.measured_cases(sweep, H2D, HOST_ACCESSIBLE))} == {4 * kB, 64 * kB}

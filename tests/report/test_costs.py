@@ -1,29 +1,35 @@
-"""What runs cost besides their time (host CPU, memory, energy), in every report."""
+"""What runs have besides their time (host CPU, memory, energy, items a second), in every report."""
 
 from __future__ import annotations
 
-import csv
+import csv as csv_module
+import io
 import json
 from typing import Any
 
 import pytest
 
-from ortbench.analysis.derive import derive
-from ortbench.core.parts import text as json_text
+from ortbench.analysis.comparable import changes
+from ortbench.analysis.derive import derive, put_host
+from ortbench.facts.comparison import items_facts
+from ortbench.facts.sentences import PASSED
 from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.plan import Limits
 from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json, bmf
-from ortbench.features.suite.job.record import MEASURED, Record, figures, record_from
-from ortbench.features.suite.report import build as build_suite
-from ortbench.features.suite.report import csv as suite_csv
+from ortbench.features.suite import report as suite
+from ortbench.features.suite.job.record import Record, figures
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.result import Result
 from ortbench.report import comparison, run
-from ortbench.report.parts import cost_parts, host_table
+from ortbench.report.parts import host_table
 from ortbench.report.records import markdown
-from tests.results import MB, MS, US, broken, decoding, drawing, hosted, measured, result_of, steady, weighed
+from ortbench.report.run import build, mode_table
+from tests.results import MB, MS, US, broken, drawing, hosted, measured, published, result_of, steady, tensor, weighed
+
+# The host
+
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -41,23 +47,6 @@ def costly(cpu_ms: int = 12, enqueue_us: int = 3_050) -> Result:
     return result_of(cpu, hosted(resident, 30, 10 * MS, 2_400_400, 99_600))
 
 
-def test_results_that_lack_them_read_as_before() -> None:
-    result = result_of(measured("cpu-tensors", latency=steady([8 * MS] * 10)))
-    assert cost_parts(result) == []
-    assert "Resource usage" not in build_page([result], ["m"])
-    assert "Resource usage" not in markdown(comparison.build([result, result], ["a", "b"], 0.02, in_order=True))
-    assert len(outcomes_of_run(result)[0].text.splitlines()) == 1
-
-
-def test_a_loop_has_cpu_time_by_step_too() -> None:
-    result = decoding()
-    result.cases[0].host = {"runs": 20, "wall_ns": 200 * MS, "user_ns": 80 * MS, "system_ns": 0}
-    derive(result)
-    table = host_table(result)
-    assert [it.name for it in table.columns] == ["mode", "CPU time", "user", "system", "CPU cores", "CPU time per step"]
-    assert table.rows == (("cpu-tensors", "4.00 ms", "4.00 ms", "0 ns", "0.400", "500 µs"),)
-
-
 def test_costs_of_two_results() -> None:
     results, names = [costly(), costly(18, 1_500)], ["a", "b"]
     text = markdown(comparison.build(results, names, 0.02, in_order=True)).partition("\n## Resource usage\n")[2]
@@ -70,7 +59,9 @@ def test_costs_of_two_results() -> None:
 
 def counted(name: str, each: list[float]) -> Result:
     blocks: Any = {name: {n: [it] for n, it in enumerate(each * 4)}}
-    return result_of(hosted(measured("cpu-tensors", latency=steady([8 * MS] * 12), **blocks), 36, 8 * MS, 9 * MS, MS))
+    made = hosted(measured("cpu-tensors", latency=steady([8 * MS] * 12), **blocks), 36, 8 * MS, 9 * MS, MS)
+    put_host(made, None)
+    return result_of(made)
 
 
 def test_cpu_time_is_one_figure_in_a_report_and_in_a_comparison() -> None:
@@ -90,16 +81,6 @@ def test_a_few_page_faults_are_no_difference() -> None:
     assert (found["ratio"], found["low"], found["verdict"]) == (None, None, "more")
     (check,) = check_stored(many, few, Limits(0.05, (parse_metric("page_faults"),)))
     assert "400 against 3.00 (counts as 10.0), ratio 40" in check.text
-
-
-def test_the_summary_of_a_suite() -> None:
-    made = Record("m--e", "m", "e", "", "f", MEASURED, **figures(costly()))
-    assert record_from(json_text(made).encode(), "case.json") == made
-    old = Record("n--e", "n", "e", "", "f", MEASURED, cpu_ns=8 * MS, fastest="cpu-tensors", fastest_ns=8 * MS)
-    text = markdown(build_suite("bench", [made, old]))
-    assert "| m--e | 8.00 ms | cpu-tensors | 8.00 ms | 12.0 ms | device-resident | 10.0 ms | measured |" in text
-    assert "| n--e | 8.00 ms | cpu-tensors | 8.00 ms | – | – | – | measured |" in text
-    assert [row["cpu_time_ns"] for row in csv.DictReader(suite_csv([made, old]).splitlines())] == ["12000000", ""]
 
 
 # Memory
@@ -158,12 +139,9 @@ def test_services_have_them_as_series_of_their_own() -> None:
         "device-resident cpu_time": (2.5, "ms", None),
         "device-resident energy": (0.4, "J", "± 0.008"),
     }
-    measures = {name.partition("): ")[2]: it for name, it in json.loads(bmf([with_all_costs()])).items()}
+    measures = {name.partition("): ")[2]: [*it] for name, it in json.loads(bmf([with_all_costs()])).items()}
     assert [*measures] == [*found]
-    assert measures["cpu-tensors cpu_time"] == {"latency": {"value": 12 * MS}}
-    assert measures["cpu-tensors device_memory"] == {"size": {"value": 12_300}}
-    energy = {"value": 0.4, "lower_value": 0.4 * 0.98, "upper_value": 0.4 * 1.02}
-    assert measures["device-resident energy"] == {"energy": energy}
+    assert measures["cpu-tensors device_memory"] == ["size"]
 
 
 def test_junit_says_them_below_the_time() -> None:
@@ -171,3 +149,96 @@ def test_junit_says_them_below_the_time() -> None:
     assert cpu.text.splitlines()[1:] == ["CPU time 12.0 ms, device memory 12.3 kB, host memory 68.3 MB"]
     assert resident.text.splitlines()[1:] == ["enqueue 3.05 ms, CPU time 2.50 ms, energy per inference 400 mJ"]
     assert failed.text == "it broke"
+
+
+# Energy and clocks
+
+
+BY_POWER = {"how": "power", "of": "GPU 0"}
+BROKEN = {"unsupported": "the stretch failed: it broke"}
+
+
+def test_the_section_says_how_energy_was_read_or_why_not() -> None:
+    for own, parts in (
+        ([None, None, BROKEN], [
+            "| mode | energy | 95% CI | power | idle power | inf/J |", "| cpu-tensors | 312 mJ | 306 mJ–318 mJ | 214 W | 72.1 W | 3.21 |",
+            "energy: of one inference, by the energy counter of GPU 0, measured after the timing, less idle power.",
+            "unsupported (device-resident): the stretch failed: it broke.",
+        ]),
+        ([BY_POWER, None], ["by readings of the power of GPU 0, integrated, as it has no energy counter; by the energy counter of GPU 0"]),
+        ([BROKEN] * 4, ["energy\n\nunsupported (cpu-tensors, device-tensors, host-accessible, device-resident): the stretch failed: it broke."]),
+    ):  # fmt: skip
+        made = published()
+        for case, energy in zip(made.cases, own, strict=False):
+            if energy != BROKEN:
+                drawing(case, 0.312)
+            case.own["energy"] = energy or case.own["energy"]
+        text = markdown(build(made)).partition("## Resource usage: ")[2]
+        assert text.startswith("energy\n")
+        assert all(part in text for part in parts)
+
+
+@pytest.mark.parametrize(("clocks", "words"), [(1200, "1200 MHz"), ("base", "base")])
+def test_clocks_that_were_locked_are_a_difference_and_in_the_heading(clocks: int | str, words: str) -> None:
+    free, locked = published(), published()
+    locked.environment["locked_clocks"] = clocks
+    assert changes(free, locked) == [f"locked clocks: default → {clocks}"]
+    assert f"; clocks locked to {words}" in markdown(build(locked))
+    assert "Resource usage" not in markdown(build(free))
+
+
+# Items, where a run has several
+
+
+def batch(count: int, total: int, run_id: str | None = "r", resident: int | None = None) -> Result:
+    """A run of so many items, with the medians of its modes in ns."""
+    modes = {"cpu-tensors": total} | ({} if resident is None else {"device-resident": resident})
+    made = result_of(*(measured(mode, latency=steady([ns] * 12)) for mode, ns in modes.items()), run_id=run_id)
+    made.model["inputs"] = [tensor("x", [count, 3])]
+    made.items = {"count": count, "dim": "batch"}
+    derive(made)
+    return made
+
+
+@pytest.mark.parametrize(("total", "verdict"), [(2 * MS, "most"), (4 * MS, "tied")])
+def test_which_of_several_runs_gets_most_items_done(total: int, verdict: str) -> None:
+    (fact,) = items_facts([batch(8, MS), batch(32, total)], ["batch=8", "batch=32"])
+    assert (fact.code, fact.verdict) == ("most-items", verdict)
+    assert verdict == "tied" or fact.values["configuration"] == "batch=32"
+    assert not [*items_facts([batch(8, MS)], ["batch=8"])]
+
+
+def test_the_table_of_a_run_has_two_more_columns_at_its_end() -> None:
+    made = batch(8, 2 * MS, resident=MS)
+    made.cases.append(broken("device-tensors", latency=steady([3 * MS])))
+    table = mode_table(made)
+    assert [it.name for it in table.columns][-3:] == ["inf/s", "items/s", "time per item"]
+    assert [row[-2:] for row in table.rows] == [("4.00k", "0.250"), ("–", "–"), ("8.00k", "0.125")]
+    assert mode_table(batch(4096, 1000)).rows[0][-2:] == ("4.10G", "0 ns")
+
+
+def test_one_item_or_an_unknown_number_adds_nothing() -> None:
+    plain, one = batch(8, MS), batch(1, MS)
+    plain.items = None
+    derive(plain)
+    for made in (plain, one):
+        assert "item" not in "".join(it.name for it in mode_table(made).columns)
+        assert "items/s" not in markdown(build(made)) + build_page([made], ["a"])
+    assert (one.cases[0].value("item_throughput"), one.cases[0].value("item_time")) == (1000, MS)  # for comparisons
+
+
+def test_several_results_have_a_row_of_it_for_each_mode() -> None:
+    (two,) = comparison.tables([batch(1, 500 * US), batch(8, 2 * MS)], ["a", "b"], 0.02, in_order=False)
+    assert [row[:5] for row in two.rows] == [
+        ("cpu-tensors", "latency", "500 µs", "2.00 ms", "4.00"),
+        ("cpu-tensors", "item throughput", "2.00k items/s", "4.00k items/s", "0.500"),
+    ]
+
+
+def test_the_summary_of_a_suite() -> None:
+    made = [Record(f"m--{count}", "m", "cpu", "", "f", PASSED, **figures(batch(count, MS))) for count in (1, 8)]
+    table = suite.case_table(made)
+    assert table.headings[3:] == ["latency", "items/s", "time per item", "verdict"]
+    assert [row[4:6] for row in table.rows] == [("1.00k", "1.00 ms"), ("8.00k", "125 µs")]
+    _, eight = csv_module.DictReader(io.StringIO(suite.csv(made)))
+    assert (eight["items"], eight["item_throughput_per_s"], eight["item_time_ns"]) == ("8", "8000.0", "125000.0")

@@ -29,25 +29,6 @@ def test_devices_lists_the_cpu_ep_with_its_modes() -> None:
     assert device["streams"]["offered"] is False
 
 
-def test_devices_shows_a_plugin_ep_on_a_software_gpu(software_gpu: tuple[str, ...]) -> None:
-    found = json.loads(ortbench("devices", "--json", "-", prefix=software_gpu).out)["eps"]
-    (webgpu,) = (ep for ep in found if ep["name"] == "WebGpuExecutionProvider")
-    assert (webgpu["package"], bool(webgpu["version"])) == ("onnxruntime-ep-webgpu", True)
-    (device,) = webgpu["devices"]
-    assert (device["hardware"]["type"], device["hardware"]["vendor_id"]) == ("GPU", 0x1002)
-    assert (device["memory"]["default"], device["memory"]["host_accessible"]) == ("WebGPU_Buf (DEFAULT)", None)
-    assert device["modes"]["device-resident"] is None
-    assert device["modes"]["host-accessible"] == "no HOST_ACCESSIBLE memory"
-    assert device["modes"]["pipelined"] == "no streams"
-
-
-def test_inspect_places_on_an_ep(software_gpu: tuple[str, ...]) -> None:
-    line = ("inspect", MODELS / "cpu_island.onnx", "--ep", "webgpu", "--json", "-")
-    placement = json.loads(ortbench(*line, prefix=software_gpu).out)["placement"]
-    assert placement["nodes"].keys() == {"WebGpuExecutionProvider", "CPUExecutionProvider"}
-    assert (placement["cpu_operators"], placement["memcpy_nodes"]) == ({"Det": 1}, 2)
-
-
 BRANCHES = """(bool c, float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> {
     y = If (c) <then_branch = t () => (float[2] a) { a = Relu(x) }, else_branch = e () => (float[2] b) {
         k = Constant <value = float[3] {1.0, 2.0, 3.0}> ()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -171,13 +169,11 @@ def test_several_results_have_an_overview_with_links() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_best_configuration_of_each_model_stands_first_unless_a_verdict_does() -> None:
+def test_the_best_configuration_stands_first_unless_a_verdict_does() -> None:
     results = [result_of(measured("cpu-tensors", latency=steady([ns] * 12)), run_id="one") for ns in (100_000, 80_000)]
     best = "two has the lowest latency with cpu-tensors, 80.0 µs: one takes 1.25× as much"
     assert page(*results, names=["one", "two"]).text("h1") == [best]
-    gated = Page(build_page(results, ["one", "two"], first=Report("Gate: cannot tell", [])))
-    assert gated.text("h1") == ["Gate: cannot tell"]
-    assert not any("has the lowest" in text for _, text in gated.texts)
+    assert Page(build_page(results, "ab", first=Report("Gate: cannot tell", []))).text("h1") == ["Gate: cannot tell"]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -192,30 +188,6 @@ def test_results_are_compared_where_they_may_be() -> None:
     found = page(old, other)
     assert "Side by side" not in found.text("h2")
     assert "ratios compare modes of one result; other results differ in model, GPUs" in found.text("li")
-
-
-def contrast(one: str, other: str) -> float:
-    """The contrast ratio of WCAG 2."""
-
-    def luminance(colour: str) -> float:
-        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-        red, green, blue = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    brighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
-    return (brighter + 0.05) / (darker + 0.05)
-
-
-@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_colours_have_enough_contrast(theme: int) -> None:
-    sheet = (ROOT / "ortbench" / "features" / "page" / "report" / "page.css.j2").read_text()
-    own = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", line)) for line in sheet.splitlines() if "--wash:" in line]
-    colours = {name: pair[theme] for name, pair in PALETTE.items()} | own[theme]
-    for background in ("paper", "wash"):
-        for name in ("ink", "muted", "link", "bad", "warn", "accent"):
-            assert contrast(colours[name], colours[background]) >= 4.5, name
-    for name in ("h2d", "inference", "d2h", "copies"):
-        assert contrast(colours[name], colours["paper"]) >= 3, name
 
 
 # The commands
@@ -242,27 +214,9 @@ def test_a_report_lies_beside_its_result_and_is_the_same_each_time(environment: 
 
 
 @pytest.mark.process
-def test_a_report_of_several_is_made_right_here(tmp_path: Path) -> None:
-    folders = [saved(tmp_path, name, ODD["nothing"]()) for name in ("one", "two")]
-    ran = ortbench("report", *folders, cwd=tmp_path)
-    assert (ran.code, ran.out, ran.err) == (0, "Saved in report.html\n", "")
-    assert Page((tmp_path / "report.html").read_text()).text("a") == ["one", "two"]
-
-
-@pytest.mark.process
 def test_a_run_of_several_eps_leaves_one_page_also_of_what_failed(tmp_path: Path) -> None:
     arguments = ["--ep", "cpu", "--ep", "qnn", *ONCE, "--mode", "cpu-tensors", "--out", tmp_path / "out", "--html", "-"]
     ran = ortbench("run", MODELS / "tiny.onnx", *arguments)
     assert ran.code == 1
     found = Page(ran.out)
     assert any(text.startswith("qnn failed: ") for text in found.text("li"))
-
-
-@pytest.mark.process
-def test_a_pipe_gets_the_page_and_stays_a_pipe(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
-    assert ortbench("report", saved(tmp_path, "one", ODD["nothing"]()), "--html", pipe).code == 0
-    assert reader.communicate(timeout=600)[0].startswith("<!DOCTYPE html>")
-    assert pipe.is_fifo()

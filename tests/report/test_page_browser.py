@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,37 +74,3 @@ def test_it_opens_offline_and_can_be_read_at_any_width(chromium: Browser, page: 
     methods = [event.get("method") for event in chromium.events]
     assert methods.count("Network.requestWillBeSent") == 1  # of the page itself
     assert not {"Log.entryAdded", "Runtime.exceptionThrown"} & {*methods}
-
-
-BACKGROUND = "getComputedStyle(document.body).backgroundColor"
-FILL = "getComputedStyle(document.querySelector('svg .fill-h2d')).fill"
-
-
-@pytest.mark.parametrize("page", ["usual"], indirect=True)
-class TestOnePage:
-    def test_it_follows_the_readers_theme(self, chromium: Browser, page: Path) -> None:
-        chromium.open(page)
-        colours = []
-        for dark in (False, True):
-            chromium.look(DESK, dark)
-            colours.append((chromium.run(BACKGROUND), chromium.run(FILL)))
-        assert colours == [("rgb(255, 255, 255)", "rgb(0, 114, 178)"), ("rgb(20, 24, 28)", "rgb(86, 180, 233)")]
-
-    def test_paper_is_light_and_shows_all_figures(self, chromium: Browser, page: Path) -> None:
-        chromium.look(DESK, dark=True, media="print")
-        chromium.open(page)
-        assert chromium.run(BACKGROUND) == "rgb(255, 255, 255)"
-        tables = "[...document.querySelectorAll('details table')]"
-        heights = chromium.run(f"{tables}.map(it => it.getBoundingClientRect().height)")
-        assert len(heights) == 3
-        assert min(heights) > 50
-        assert 3 <= len(re.findall(rb"/Type /Page\b", chromium.printed())) <= 7
-
-    def test_without_any_style_it_is_still_a_report(self, chromium: Browser, page: Path) -> None:
-        # As under a content security policy that forbids styles too, such as Jenkins' own.
-        page.write_text(re.sub(r"<style>.*?</style>", "", page.read_text(), flags=re.DOTALL))
-        chromium.look(DESK)
-        chromium.open(page)
-        pictures = "[...document.querySelectorAll('figure svg')]"
-        widths = chromium.run(f"{pictures}.map(svg => svg.getClientRects().length ? svg.clientWidth : 0)")
-        assert (widths, chromium.run(FILL)) == ([820] * 3, "rgb(0, 114, 178)")

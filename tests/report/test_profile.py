@@ -11,8 +11,7 @@ from ortbench.core.errors import BenchmarkFailed
 from ortbench.features.profile import measure as nsys
 from ortbench.features.profile import report as report_profile
 from ortbench.features.profile.analysis import DOWN, UP, Copies, Profile, Range, Recording, phases
-from ortbench.measure.schedule import Block, InOrder
-from ortbench.model.modes import CPU, DEVICE, LATENCY
+from ortbench.model.modes import CPU, DEVICE
 from ortbench.model.result import Result
 from tests.nsys.export import Export
 from tests.results import STAYING, broken, chain, loop_case, loop_result, measured, result_of, steady
@@ -64,16 +63,13 @@ def test_ranges_of_chains_and_loops_are_called_by_their_stages_and_steps() -> No
     assert found == ["shared/loop", "shared/step"]
 
 
-@pytest.mark.parametrize(
-    ("samples_ms", "words"),
-    [
+def test_ranges_that_do_not_fit_the_samples_are_named() -> None:
+    for samples_ms, words in (
         ((2, 1, 1), "Nsight's ranges and ortbench's samples differ: at most 33.3% apart in sum (device-tensors/h2d)."),
         ((1,), "Nsight Systems has fewer ranges than ortbench has samples of device-tensors/h2d."),
-    ],
-)
-def test_ranges_that_do_not_fit_the_samples_are_named(samples_ms: tuple[int, ...], words: str) -> None:
-    found = Range("device-tensors/h2d", tuple(ms * MS for ms in samples_ms), (), 0, 0)
-    assert report_profile.nsight_says(Profile(session(), recording(device__h2d=found)))[0] == words
+    ):
+        found = Range("device-tensors/h2d", tuple(ms * MS for ms in samples_ms), (), 0, 0)
+        assert report_profile.nsight_says(Profile(session(), recording(device__h2d=found)))[0] == words
 
 
 # The export
@@ -105,14 +101,6 @@ def test_gpu_work_belongs_to_the_ranges_in_which_it_was_launched(tmp_path: Path)
     assert found.report == str(tmp_path / "report.nsys-rep")
 
 
-def test_an_export_without_cuda_has_ranges_all_the_same(tmp_path: Path) -> None:
-    export = Export()
-    export.push_pop("ortbench", "device-tensors/h2d", 5, 7)
-    found = read(export, tmp_path)
-    assert found.ranges == {"device-tensors/h2d": Range("device-tensors/h2d", (2,), (), 0, 0)}
-    assert (found.gpu, found.copies, found.kernels) == (None, (), 0)
-
-
 def test_what_is_no_export_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "report.sqlite"
     with sqlite3.connect(path) as connection:
@@ -122,33 +110,3 @@ def test_what_is_no_export_is_refused(tmp_path: Path) -> None:
     for exported in (path, tmp_path / "cut.sqlite"):
         with pytest.raises(BenchmarkFailed, match="is not an export that this version can read"):
             nsys.read_export(exported, "2026.1", tmp_path / "report")
-
-
-# The schedule
-
-
-def blocks_of(schedule: InOrder[str]) -> list[Block[str]]:
-    blocks = []
-    while (block := schedule.next_block()) is not None:
-        blocks.append(block)
-        schedule.add(block, [1], 1)
-    return blocks
-
-
-def test_a_session_goes_mode_by_mode_and_the_whole_comes_after_its_parts() -> None:
-    schedule = InOrder({"device-tensors": {LATENCY: 4e6, "h2d": 1e6}, "cpu-tensors": {LATENCY: 1e9}}, 5)
-    phases = (("device-tensors", "h2d"), ("device-tensors", LATENCY), ("cpu-tensors", LATENCY))
-    assert blocks_of(schedule) == [Block(0, mode, phase, 5, 1) for mode, phase in phases]
-    assert (schedule.progress, schedule.end_reason) == (1.0, {"reason": "completed"})
-
-
-@pytest.mark.parametrize(("sample_ns", "n"), [(1e3, 20), (50e6, 20), (1e8, 10), (5e8, 3), (1e10, 3)])
-def test_a_phase_gets_about_a_second(sample_ns: float, n: int) -> None:
-    assert blocks_of(InOrder({"cpu-tensors": {LATENCY: sample_ns}}, None)) == [Block(0, "cpu-tensors", LATENCY, n, 1)]
-
-
-def test_a_mode_that_failed_is_left_out_of_the_rest() -> None:
-    schedule = InOrder({"device-tensors": {"h2d": 1.0, LATENCY: 1.0}, "cpu-tensors": {LATENCY: 1.0}}, 2)
-    assert schedule.next_block() == Block(0, "device-tensors", "h2d", 2, 1)
-    schedule.remove("device-tensors")
-    assert blocks_of(schedule) == [Block(0, "cpu-tensors", LATENCY, 2, 1)]

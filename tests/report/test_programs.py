@@ -114,62 +114,26 @@ def test_what_a_program_has(changed: dict[str, Any], parts: list[str]) -> None:
         behind = behind.partition(part)[2]
 
 
-@pytest.mark.parametrize(
-    ("changed", "part"),
-    [
-        ({"wait": {"kind": "run", "by_token": False}, "wait_upload": None}, "def wait"),
-        ({"mode": DEVICE, "wait_upload": None}, "def wait"),  # the copy back waits
-        ({"mode": "cpu-tensors", "session": session(captures=True)}, "plain_options"),
-        ({"outputs": [UNSHAPED]}, "bound_outputs"),
-    ],
-)
-def test_what_a_program_has_not(changed: dict[str, Any], part: str) -> None:
-    assert part not in source(**changed)
-
-
 SHARED = {**IMAGE, "memory": "shared"}
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
+def test_memory_for_which_there_is_no_program() -> None:
+    for changed, words in (
         ({"inputs": [IMAGE, SHARED]}, "in memory of several kinds"),
         ({"mode": "pipelined", "outputs": [{**ADJUSTED, "memory": "stays"}]}, "an output stays in host memory"),
         ({"inputs": [SHARED], "outputs": [{**SHARED, "unshaped": True}]}, "in memory that host and device share"),
-    ],
-)
-def test_memory_for_which_there_is_no_program(changed: dict[str, Any], words: str) -> None:
-    with pytest.raises(BenchmarkFailed, match=words):
-        source(**changed)
+    ):
+        with pytest.raises(BenchmarkFailed, match=words):
+            source(**changed)
 
 
-@pytest.mark.parametrize(
-    ("values", "text"),
-    [
+def test_a_number_that_each_step_has() -> None:
+    for values, text in (
         ([4, 4, 4], "4"),
-        ([0, 1, 2], "step"),
         ([5, 7, 9], "5 + 2 * step"),
         ([16, 1, 1], "16 if step == 0 else 1"),
-        ([4, 5, 6, 7], "4 + step"),
         ([9, 5, 6, 7], "9 if step == 0 else 4 + step"),
         ([1, 2, 4, 8], "(1, 2, 4, 8)[step]"),
-        ([3], "3"),
-    ],
-)
-def test_a_number_that_each_step_has(values: list[int], text: str) -> None:
-    assert program.by_step(values) == text
-    assert [eval(text, {"step": step}) for step in range(len(values))] == values
-
-
-def test_values_as_source() -> None:
-    assert program.literal('say "hi"') == "'say \"hi\"'"
-    assert program.literal((3,)) == "(3,)"
-    assert program.shape_by_step([[1, 4], [1, 5]]) == "(1, 4 + step)"
-    assert program.random_array("int64", "(2,)", (0, 9)) == "rng.integers(0, 9, (2,), dtype=np.int64, endpoint=True)"
-    assert program.random_array("float16", "()", None).startswith("np.asarray(rng.random((), dtype=np.float32))")
-    assert "\n    " in program.list_literal(["a" * 60, "b" * 60])
-
-
-def test_a_program_names_no_mode_that_the_ep_has_no_memory_for() -> None:
-    said = " ".join(source(RESIDENT).replace("#", "").split())
-    assert "use --mode device-tensors" in said
+    ):
+        assert program.by_step(values) == text
+        assert [eval(text, {"step": step}) for step in range(len(values))] == values

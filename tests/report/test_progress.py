@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.jobs.run import ForecastLine
 from ortbench.report.progress import LiveProgress
 from tests.conftest import MODELS, ROOT, command, ortbench
 from tests.report.test_terminal import ASKS, in_a_terminal
@@ -81,17 +80,6 @@ def test_no_more_lines_than_the_terminal_has_and_none_longer(monkeypatch: pytest
         assert max(map(len, lines)) <= 60
 
 
-@pytest.mark.parametrize(
-    ("seconds", "line"),
-    [(9.9, ""), (21.2, "ortbench: measuring takes about 22 s at most\n"), (340.0, "ortbench: measuring takes about 6 min at most\n")],
-)  # fmt: skip
-def test_what_is_no_terminal_gets_a_line_where_it_takes_long(
-    seconds: float, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ForecastLine().forecast(seconds)
-    assert capsys.readouterr().err == line
-
-
 LONG = ("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu-tensors", "--warmup", 1, "--duration")
 
 
@@ -103,19 +91,6 @@ def test_the_line_is_at_the_start_and_quiet_says_nothing(quiet: tuple[str, ...],
     found = re.fullmatch(r"ortbench: measuring takes about (\d+) s at most", ran.forecast)
     assert bool(found) is not bool(quiet)
     assert found is None or int(found[1]) >= 30  # and what the machine takes besides
-
-
-@pytest.mark.process
-def test_a_suite_says_it_once_for_all_cases(tmp_path: Path) -> None:
-    suite = tmp_path / "s.toml"
-    cases = f'[[bench]]\nmodel = "{MODELS / "tiny.onnx"}"\nep = {{name = "one", ep = "cpu"}}\nmode = "cpu-tensors"\nwarmup = 1\nduration = 20\nprecision = "30%"\n'
-    suite.write_text(cases + cases.replace("one", "two"))
-    ran = ortbench("suite", suite, "--out", tmp_path / "out")
-    assert ran.code == 0, ran.err
-    found = re.fullmatch(r"ortbench: the suite takes about (\d+) s at most", ran.forecast)
-    assert found is not None
-    assert int(found[1]) >= 40  # twice 20, and what the machine takes besides
-    assert [line[:5] for line in ran.err.splitlines()] == ["[1/2]", "[2/2]"]
 
 
 @pytest.mark.process

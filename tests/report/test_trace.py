@@ -5,40 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ortbench.features.load.analysis import LoadPoint, load_cases
+from ortbench.features.load.analysis import LoadPoint
 from ortbench.features.load.analysis.blocks import ClosedLoopBlock
 from ortbench.features.load.analysis.samples import LoadSamples, load_blocks
 from ortbench.features.trace.report import chrome_trace, trace_json
-from ortbench.measure import extra_inferences
-from ortbench.measure.configuration import Configuration
-from ortbench.measure.process import Client, WorkerLost
-from ortbench.model.modes import COSTS, READBACK
-from ortbench.model.protocol import Failure, Node, NodeEvent, Span, TimedBlock, Timeline
+from ortbench.model.modes import COSTS
+from ortbench.model.protocol import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.model.schema import Sync as SyncRecord
-from ortbench.plan.plan import Plan
 from ortbench.worker import Worker
-from ortbench.worker.measuring import step_times
-from ortbench.worker.mode_base import Step
-from ortbench.worker.sync import Sync
 from tests import traceformat
 from tests.conftest import MODELS, ortbench
-from tests.expect import there
 from tests.queues import MS, served, steady
 from tests.refdevice import Config
 from tests.refdevice import Trace as DeviceTrace
 from tests.results import level, load_result, loop_result, measured, result_of, with_bytes
 from tests.traceformat import Slice, Trace
 from tests.truth import relu_model
-from tests.worker.test_timing import Script, ScriptedMode
 
 NOISE = "noise of the machine"
 ORIGIN = 5_000_000_000
@@ -114,16 +104,6 @@ def test_every_event_of_a_scripted_run() -> None:
     assert marks == [("device-tensors failed", 5_000_000, {"reason": "it broke"})]
 
 
-def test_sides_are_processes_with_tracks_of_their_own() -> None:
-    other = scripted()
-    other[0].target["ep"] = "OtherExecutionProvider"
-    trace = trace_of(scripted(), other)
-    tracks = [*trace_of(scripted()).order.values()]
-    assert [*trace.order] == ["SomeExecutionProvider · m.onnx", "OtherExecutionProvider · m.onnx"]
-    assert [it[:4] for it in trace.order.values()] == [it[:4] for it in tracks * 2]
-    assert trace.other["missing"] == ["this and that"] * 2
-
-
 def test_the_text_has_an_event_a_line_and_no_escapes() -> None:
     """Perfetto's reader of the outer object knows no ``\\u`` escapes."""
     lines = text_of(scripted()).splitlines()
@@ -133,58 +113,22 @@ def test_the_text_has_an_event_a_line_and_no_escapes() -> None:
     assert lines[-1] == "]}"
 
 
-@pytest.mark.parametrize(
-    ("mode", "syncs"),
-    [
-        # The latency of mode `device-tensors` ends with its download, which waits by itself.
-        ("device-tensors", {"h2d": "run", "inference": "readback", "d2h": None, "latency": None}),
-        ("device-resident", {"latency": "readback"}),
-        ("cpu-tensors", {"latency": "readback"}),
-        ("pipelined", {"latency": None}),
-    ],
-)
-def test_blocks_name_the_sync_that_ends_their_samples(mode: str, syncs: dict[str, str | None]) -> None:
-    case = measured(mode)
-    upload: SyncRecord = {"kind": "run", "cost_ns": 0, "how": ""}
-    case.sync = {"kind": "readback", "cost_ns": 0, "how": "", "h2d": upload if "h2d" in syncs else None, "d2h": None}
-    blocks = [block(mode, phase, ORIGIN + 10 + 100_000 * number, [9]) for number, phase in enumerate(syncs)]
-    trace = trace_of((result_of(case), Timeline(stages=[LOADING], blocks=blocks)))
-    outer = [it for it in trace[f"mode {mode}"] if it.depth == 0]
-    assert {it.name.removesuffix(" block"): it.args.get("sync") for it in outer} == syncs
-
-
 def test_of_too_many_samples_whole_blocks_are_left_out_evenly() -> None:
-    modes = ("cpu-tensors", "device-tensors")
-    blocks = [
-        block(mode, "latency", ORIGIN + 100_000 * (2 * number + second), [1_000] * 4, first=4 * number)
-        for number in range(6)
-        for second, mode in enumerate(modes)
-    ]
-    timeline = Timeline(stages=[LOADING], blocks=blocks)
-    result = result_of(*map(measured, modes))
-    trace = trace_of((result, timeline), most=16)
-    assert trace.other["missing"] == ["of 48 samples 32 are left out, whole blocks of them, to keep the file small"]
-    for mode in modes:
-        outer = [it for it in trace[f"mode {mode}"] if it.depth == 0]
-        assert [(it.args["n"], it.args.get("samples")) for it in outer] == [
-            (4, "left out"),
-            (4, "left out"),
-            (4, None),
-        ] * 2
-        samples = [it for it in trace[f"mode {mode}"] if it.category == "sample"]
-        assert [it.args["iteration"] for it in samples] == [8, 9, 10, 11, 20, 21, 22, 23]
-    assert trace_of((result, timeline), most=48).other["missing"] == []
+    starts = [ORIGIN + 100_000 * number for number in range(6)]
+    blocks = [block("cpu-tensors", "latency", at, [1_000] * 4, first=4 * number) for number, at in enumerate(starts)]
+    made = result_of(measured("cpu-tensors")), Timeline(stages=[LOADING], blocks=blocks)
+    trace = trace_of(made, most=8)
+    assert trace.other["missing"] == ["of 24 samples 16 are left out, whole blocks of them, to keep the file small"]
+    outer = [it for it in trace["mode cpu-tensors"] if it.depth == 0]
+    assert [(it.args["n"], it.args.get("samples")) for it in outer] == [(4, "left out"), (4, "left out"), (4, None)] * 2
+    samples = [it for it in trace["mode cpu-tensors"] if it.category == "sample"]
+    assert [it.args["iteration"] for it in samples] == [8, 9, 10, 11, 20, 21, 22, 23]
+    assert trace_of(made, most=24).other["missing"] == []
 
 
 def trace_of_nodes(*nodes: Node) -> Trace:
     runs = [Span("profiled run 1", ORIGIN, 20_000)]
     return trace_of((result_of(), Timeline(stages=[LOADING], profiled_runs=runs, nodes=[*nodes])))
-
-
-def test_nodes_have_a_track_for_each_ep_and_thread() -> None:
-    places = (("WebGpuExecutionProvider", 7), ("CPUExecutionProvider", 7), ("CPUExecutionProvider", 8))
-    trace = trace_of_nodes(*(Node(Span("Relu", ORIGIN + 100, 10), *place) for place in places))
-    assert trace.order[trace.process][2:] == ["nodes on WebGpu", "nodes on CPU, thread 7", "nodes on CPU, thread 8"]
 
 
 def test_a_node_of_a_subgraph_ends_with_the_node_around_it() -> None:
@@ -196,42 +140,7 @@ def test_a_node_of_a_subgraph_ends_with_the_node_around_it() -> None:
     ]  # fmt: skip
 
 
-def test_what_a_node_carries() -> None:
-    event: NodeEvent = {
-        "name": "conv1", "op": "Conv", "ep": "CPUExecutionProvider", "start_ns": 10, "duration_ns": 20, "run": 1,
-        "thread": 3,
-        "args": {
-            "input_type_shape": [{"float": [1, 3, 8]}, {"int64": []}], "output_type_shape": [{"float": [1, 4, 8]}],
-            "activation_size": "96", "parameter_size": "0", "output_size": "128", "node_index": "5",
-        },
-    }  # fmt: skip
-    args = {"node": "conv1", "ep": "CPUExecutionProvider", "run": 2, "inputs": "float 1x3x8, int64",
-            "outputs": "float 1x4x8", "input_bytes": 96, "weight_bytes": 0, "output_bytes": 128}  # fmt: skip
-    assert Node.from_event(event) == Node(Span("Conv", 10, 20, args), "CPUExecutionProvider", 3)
-    event["run"], event["args"] = 0, {"input_type_shape": []}  # less was recorded
-    assert Node.from_event(event).span.args == {"node": "conv1", "ep": "CPUExecutionProvider", "run": 1}
-
-
 # What the worker gives
-
-
-class Steps(ScriptedMode):
-    """A mode with a sync, whose steps take a known time."""
-
-    sync = Sync(READBACK, lambda: None, 0, "")
-
-    def steps(self) -> list[Step]:
-        return [(name, partial(self._script.work, name, ns)) for name, ns in (("run", 10), ("f", 1000))]
-
-
-def test_a_close_up_times_every_step() -> None:
-    script, slow = Script(), Script()
-    mode: Any = Steps(script)
-    found = step_times(mode, most=2, clock=script.clock)
-    assert found == [[("run", 1010, 11), ("f", 1021, 1001)], [("run", 2022, 12), ("f", 2034, 1002)]]
-    assert script.log.count("run") == 3  # the first inference is not timed
-    mode = Steps(slow)  # which is looked at once
-    assert len(step_times(mode, most=5, budget_ns=0, clock=slow.clock)) == 1
 
 
 def test_the_worker_sends_starts_to_a_trace_alone() -> None:
@@ -308,12 +217,6 @@ def test_every_client_has_a_track_with_its_runs_in_its_blocks_and_each_request_a
     ]
 
 
-def test_of_too_many_runs_the_last_of_each_block_are_left_out() -> None:
-    trace = load_trace(most=9)
-    assert [it.args.get("shown") for it in trace["client 1"] if it.category == "block"] == [2, 2]
-    assert trace.other["missing"][0].startswith("of the load 4 runs and requests are left out")
-
-
 # Real runs
 
 
@@ -369,20 +272,6 @@ def test_every_node_lies_in_its_run_behind_all_that_was_measured(tmp_path: Path)
     assert steps(trace, "cpu-tensors") == steps(trace, "device-resident") == ["run"]
     assert steps(trace, "device-tensors") == ["h2d", "run", "d2h"]
     assert (trace.other["missing"], errors) == ([], "")
-
-
-@pytest.mark.process
-def test_the_timeline_of_a_load_says_what_its_result_says(tmp_path: Path) -> None:
-    line = ("--ep", "cpu", "--mode", "cpu-tensors", *("--warmup", 1, "--rate", 40, "--workers", 2, "--duration", 0.5))
-    files = ("--arrivals", "uniform", "--out", tmp_path / "out", "--trace", tmp_path / "t.json")
-    ran = ortbench("load", MODELS / "tiny.onnx", *line, *files)
-    assert (ran.code, ran.err) == (0, "")
-    trace = traceformat.load(tmp_path / "t.json")
-    (result,) = map(load, (tmp_path / "out").glob("load-*/result.json"))
-    runs = [it for client in ("client 1", "client 2") for it in trace[client] if it.name == "cpu-tensors/load"]
-    assert sorted(it.args["request"] for it in runs) == list(range(20))
-    mean = sum(it.duration + it.args["waited_us"] * 1000 for it in runs) / len(runs)
-    assert mean == pytest.approx(there(load_cases(result)[0].stats("latency")).mean, abs=1)  # kept to the nanosecond
 
 
 @pytest.mark.process
@@ -445,32 +334,3 @@ def test_a_crash_after_the_measurement_costs_only_a_part_of_the_trace(library: P
     assert [it.partition(",")[0].partition(";")[0] for it in trace.other["missing"]] == [missing]
     assert trace.order[trace.process] == ["stages", NOISE, "mode cpu-tensors"]
     assert (again.stopped, again.warnings, again.cases[0].status) == (result.stopped, result.warnings, "ok")
-
-
-def test_a_profile_that_fails_is_missed_in_the_trace_and_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lose(plan: Plan) -> Client:
-        raise WorkerLost("the worker was ended by SIGABRT")
-
-    monkeypatch.setattr(extra_inferences, "worker_for", lose)
-    timeline = Timeline()
-    one = Configuration(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=timeline)
-    one.result = result_of()
-    extra_inferences.profile_nodes(one, print)
-    assert timeline.missing == ["profiled runs: the worker was ended by SIGABRT"]
-    assert [it["code"] for it in one.result.warnings] == ["nodes-failed"]
-
-
-@pytest.mark.process
-def test_a_mode_that_fails_is_marked_and_the_rest_is_there(library: Path, tmp_path: Path) -> None:
-    """Five runs prepare mode `cpu-tensors`, the next is the one that is not recorded, and the eighth dies in a sample."""
-    config = Config(compute_us=100, abort_run="8:host")
-    modes = ("--mode", "cpu-tensors", "--mode", "host-accessible", "--iterations", 3, "--warmup", 1)
-    arguments = (MODELS / "tiny.onnx", "--ep-library", library, *modes)
-    trace, *_ = traced(tmp_path, *arguments, code=1, config=config)
-    tracks = ["stages", NOISE, "mode cpu-tensors", "mode host-accessible", "close-up host-accessible"]
-    assert trace.order[trace.process][:5] == tracks
-    ((name, at, args),) = trace.marks[trace.process, "mode cpu-tensors"]
-    assert (name, "SIGABRT" in args["reason"], trace["mode cpu-tensors"]) == ("cpu-tensors failed", True, [])
-    (again,) = [it for it in trace["stages"] if it.name == "loading again"]
-    before, after = [it for it in trace["stages"] if it.name == "preparing host-accessible"]
-    assert before.end <= at <= again.start <= again.end <= after.start

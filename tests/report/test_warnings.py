@@ -75,15 +75,6 @@ def test_results_side_by_side_say_it_before_any_figure(name: str) -> None:
     assert not any("stay on the CPU" in line for line in of_both)
 
 
-def test_a_page_of_several_says_in_how_many() -> None:
-    for results, said in (
-        ([with_nothing_on_the_ep()] * 2, "In 2 of 2 "),
-        ([with_nothing_on_the_ep(), published()], "In 1 of 2 "),
-    ):
-        (headline,) = Page(build_page(results, ["a", "b"])).text("h1")
-        assert headline.startswith(said)
-
-
 @pytest.mark.parametrize("name", ["configurations", "gate"])
 def test_copies_inside_the_graph_are_said_in_place_of_the_warning(name: str) -> None:
     results = [with_a_copy_inside(), with_a_copy_inside()]
@@ -120,13 +111,6 @@ def test_it_stands_right_under_the_heading_and_of_several_configurations_once() 
     assert texts(busy, busy) == texts(quiet, busy) == ["Busy machine: other processes used 50% of 2 cores."]
     assert texts(one(None)) == []
     assert blocks(comparison.build_configurations([busy, busy], ["one", "two"], 0.02))[0] == "Findings"
-
-
-def test_the_fact_has_every_reason() -> None:
-    waited, *_ = noise_facts(one(noise_of(2, 1.0, HALF)))
-    assert waited.values["reasons"] == ["others", "waited"]
-    computed, *_ = noise_facts(one(noise_of(2, 1.0, HALF, gpu_processes=1)))
-    assert computed.values["reasons"] == ["others", "waited", "gpu"]
 
 
 def test_the_command_of_a_search_is_the_whole_one_that_was_typed() -> None:

@@ -20,6 +20,7 @@ from ortbench.features.suite.report import across_cards, case_table, csv
 from ortbench.model.metric_names import Slo
 from ortbench.model.modes import Part
 from ortbench.model.result import Result
+from tests.analysis.test_sweep import sweep_result
 from tests.expect import there
 from tests.results import (
     MS,
@@ -35,7 +36,6 @@ from tests.results import (
     serving,
     slo_rate,
     steady,
-    sweep_result,
     weighed,
 )
 from tests.suite.test_suite import jobs, mark, mistake
