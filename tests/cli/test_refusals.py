@@ -49,6 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx.save(onnx.parser.parse_model(IMAGE), folder / "image.onnx")
     (folder / "r").symlink_to(ROOT / "reports" / "copy_bound-refdevice")
     (folder / "text.md").write_text("text")
+    (folder / "one.toml").write_text('[[stage]]\nname = "text"\nmodel = "m.onnx"\n')
     (folder / "folder").mkdir()
     (folder / "hard.onnx").hardlink_to(folder / "m.onnx")
     for link, target in {"link.onnx": "m.onnx", "loop": "loop", "broken": "nothing"}.items():

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
@@ -34,7 +34,7 @@ from ortbench.measure.environment import cpu_model, git_commit
 from ortbench.measure.gpus import nvidia_gpus
 from tests.gpu import checks, subjects
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
-from tests.gpu.steps import FULL, QUICK, Show, Step, Steps, planned_s
+from tests.gpu.steps import FULL, QUICK, Step, Steps, planned_s
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = (
@@ -80,27 +80,23 @@ class Acceptance:
                 subjects.write(Path(models), quick, decoder=any(step.generates for step in self.steps))
                 for step in self.steps:
                     self._attempt(step)
-                    names, now = ([gpu.get("name") for gpu in gpus] for gpus in (self.gpus, nvidia_gpus()))
-                    if names != now:  # what comes behind would say nothing, and cost its time
-                        lost = f"NVML no longer shows the GPU of before; nothing follows {step.name}"
-                        self._add(Check("the run", FAIL, lost))
-                        break
             finally:
                 link.unlink()
 
     def _attempt(self, step: Step) -> None:
         """What goes wrong in a step is a check that failed; the next one goes on."""
         try:
-            why = self._why_not(step)
-            self._add(*([Check(step.title, NOT_RUN, why)] if why else self._checked(step)))
+            if why := self._why_not(step):
+                self._add(Check(step.title, NOT_RUN, why))
+            else:
+                self._run_and_check(step)
         except Exception as error:
             self._add(Check(f"{step.title}: the script itself", FAIL, f"{type(error).__name__}: {error}"))
         self.write_summary()
 
-    def _add(self, *found: Check) -> None:
-        self.checks += found
-        for check in found:
-            print(check.line, flush=True)
+    def _add(self, found: Check) -> None:
+        self.checks.append(found)
+        print(found.line, flush=True)
 
     def _why_not(self, step: Step) -> str | None:
         """Why a step is not even tried."""
@@ -114,19 +110,19 @@ class Acceptance:
             return f"not installed: {', '.join(modules + programs)}"
         return "no time was left" if self.ends - time.monotonic() < _TOO_LATE_S else None
 
-    def _checked(self, step: Step) -> list[Check]:
-        """Run a step, and check what it left."""
+    def _run_and_check(self, step: Step) -> None:
         folder = self.out / step.name
         folder.mkdir()
         ran = self._run(step)
         data = _collect(folder, step)
         if data is None:
-            return [checks.without_result(step.title, ran.code, ran.said, step.refusals)]
+            self._add(checks.without_result(step.title, ran.code, ran.said, step.refusals))
+            return
         self.results[step.name] = data
-        shown = [_shown(name, show, data) for name, show in step.shows.items()]
-        if ran.code not in (0, None) and all(check.verdict == PASS for check in shown):
-            shown.append(Check(f"{step.title}: exit code", FAIL, ran.said))
-        return shown
+        for name, show in step.shows.items():
+            self._add(show(name, data))
+        if ran.code not in (0, None) and self.checks[-1].verdict == PASS:
+            self._add(Check(f"{step.title}: exit code", FAIL, ran.said))
 
     def _run(self, step: Step) -> Ran:
         """Run a step's command in the folder of the run, so that its paths are short and none of this machine's."""
@@ -147,10 +143,8 @@ class Acceptance:
     def _wait(self, line: Sequence[str], limit_s: float) -> tuple[int | None, str]:
         """Exit code and standard error; a command that is not done in time is interrupted, so that it saves what it has."""
         with tempfile.TemporaryFile() as errors:
-            nowhere = subprocess.DEVNULL
-            process = subprocess.Popen(
-                line, cwd=self.out, env=_environment(), stderr=errors, stdout=nowhere, stdin=nowhere
-            )
+            streams = {"stderr": errors, "stdout": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+            process = subprocess.Popen(line, cwd=self.out, env=_environment(), **streams)  # type: ignore[call-overload]
             code: int | None = None
             try:
                 code = process.wait(limit_s)
@@ -210,14 +204,6 @@ def _typed(step: Step) -> str:
     return " ".join(["python", "-m", *step.line])
 
 
-def _shown(name: str, show: Show, data: Any) -> Check:
-    """A check; one that goes wrong itself has failed and costs no other."""
-    try:
-        return show(name, data)
-    except Exception as error:
-        return Check(f"{name}: the script itself", FAIL, f"{type(error).__name__}: {error}")
-
-
 def _collect(folder: Path, step: Step) -> Any:
     """The main file of a step, parsed, when its folder has been put in order; None if there is none, or nothing in it."""
     for inner in [path.parent for path in folder.glob(f"*/{step.leaves}")]:
@@ -244,13 +230,9 @@ def _collect(folder: Path, step: Step) -> Any:
 
 def _environment() -> dict[str, str]:
     path = os.pathsep.join(filter(None, [installed.importable, os.environ.get("PYTHONPATH")]))
-    tools = (
-        folder
-        for pattern in _TOOLS
-        for root in ("/opt/nvidia", *sys.path)
-        for folder in Path(root or ".").glob(f"{pattern}/target-linux-x64")
-    )
-    found = os.pathsep.join([os.environ["PATH"], *(str(folder) for folder in tools)])
+    roots = [Path(root or ".") for root in ("/opt/nvidia", *sys.path)]
+    tools = (str(it) for pattern in _TOOLS for root in roots for it in root.glob(f"{pattern}/target-linux-x64"))
+    found = os.pathsep.join([os.environ["PATH"], *tools])
     return {**os.environ, "PATH": found, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 
 
@@ -287,31 +269,25 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def _print_plan(parts: Mapping[str, Sequence[Step]], minutes: float) -> None:
-    for part, steps in parts.items():
-        print(f"part {part}: {_budget(steps, minutes * 60 - _TO_SAVE_S)}")
-        for step in steps:
-            print(f"{step.name:22} {step.planned_s:4.0f} s, at most {step.limit_s:4.0f} s  {_typed(step)}")
-
-
 def main(given: Sequence[str] | None = None) -> int:
     """The whole run; returns the exit code."""
     arguments = _arguments(given)
     library = arguments.ep_library and str(Path(arguments.ep_library).resolve())
     made = Steps(arguments.ep if library is None else "auto", library, QUICK if arguments.quick else FULL).parts()
     wanted = arguments.only or ["*"]
-    parts = {
-        part: chosen
-        for part, steps in made.items()
-        if arguments.part in (part, None)
-        and (chosen := [step for step in steps if any(fnmatch(step.name, pattern) for pattern in wanted)])
-    }
-    steps = [step for part in parts.values() for step in part]
+    steps = []
+    for part, every in made.items():
+        chosen = [step for step in every if any(fnmatch(step.name, pattern) for pattern in wanted)]
+        if chosen and arguments.part in (part, None):
+            steps += chosen
+            if arguments.plan:
+                print(f"part {part}: {_budget(chosen, arguments.minutes * 60 - _TO_SAVE_S)}")
+                for step in chosen:
+                    print(f"{step.name:22} {step.planned_s:4.0f} s, at most {step.limit_s:4.0f} s  {_typed(step)}")
     if not steps:
         print(f"accept: --only {' '.join(wanted)}: there is no such step; --plan prints them", file=sys.stderr)
         return 2
     if arguments.plan:
-        _print_plan(parts, arguments.minutes)
         return 0
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     out: Path = (arguments.out or ROOT / "reports" / f"gpu-{Path(library or arguments.ep).stem}-{stamp}").resolve()

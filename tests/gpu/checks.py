@@ -133,9 +133,7 @@ def loop(name: str, result: Result) -> Check:
     """Every output of every step is right, and no mode that keeps the state on the device copies any of it."""
     stays = (it for it in result["cases"] if it["status"] == "ok" and it["mode"] in (RESIDENT, SHARED.name))
     copied = {it["mode"]: (it["step_bytes"]["state_h2d"], it["step_bytes"]["state_d2h"]) for it in stays}
-    wrong = [
-        f"{mode}: a step copies {both} bytes of the state there and back" for mode, both in copied.items() if any(both)
-    ]
+    wrong = [f"{mode}: a step copies {both} bytes of the state" for mode, both in copied.items() if any(both)]
     return Check(name, FAIL, "; ".join(wrong)) if wrong else outputs(name, result)
 
 
@@ -144,13 +142,8 @@ def gpu_state(name: str, result: Result) -> Check:
     if not any("name" in gpu for gpu in result["environment"]["gpus"]):
         return Check(name, NOT_RUN, "NVML shows no NVIDIA GPU")
     readings = result["environment"].get("gpu_readings", [])
-    units = {
-        "sm_mhz": "MHz SM",
-        "memory_mhz": "MHz memory",
-        "temperature_c": "°C",
-        "power_w": "W",
-        "reasons": "reasons",
-    }
+    keys = ("sm_mhz", "memory_mhz", "temperature_c", "power_w", "reasons")
+    units = dict(zip(keys, ("MHz SM", "MHz memory", "°C", "W", "reasons"), strict=True))
     values = {unit: [it[key] for it in readings if key in it] for key, unit in units.items()}
     missing = [unit for unit, found in values.items() if not found]
     if len(readings) < 2 or missing:
@@ -275,30 +268,23 @@ def profile(name: str, found: Result) -> Check:
 def memory(name: str, result: Result) -> Check:
     """Every mode was weighed, its device memory with how it was found."""
     ok = [case for case in result["cases"] if case["status"] == "ok"]
-    wrong = [case["mode"] for case in ok if not case.get("memory") or case["memory"]["failed"]]
-    if wrong or not ok:
-        return Check(name, FAIL, f"nothing of {', '.join(wrong) or 'any mode'}")
-    held = {case["mode"]: (value(case, "device_memory"), case["memory"]["device"]) for case in ok}
-    parts = (
-        f"{mode} {'on the host alone' if it is None else f'{size(it)} ({how})'}" for mode, (it, how) in held.items()
-    )
+    if not ok or not all(case.get("memory") and not case["memory"]["failed"] for case in ok):
+        return Check(name, FAIL, "a mode has none")
+    sizes = ((case, value(case, "device_memory")) for case in ok)
+    parts = (f"{it['mode']} {size(held or 0)} ({it['memory']['device']})" for it, held in sizes)
     return Check(name, PASS, "; ".join(parts))
 
 
 def drawn(name: str, result: Result) -> Check:
     """Each mode's energy a run, by what was read; `unsupported` in ortbench's words is `NOT_RUN`."""
     ok = [case for case in result["cases"] if case["status"] == "ok"]
-    lacking = [case["mode"] for case in ok if case.get("energy") is None]
-    if lacking or not ok:
-        return Check(name, FAIL, f"nothing of {', '.join(lacking) or 'any mode'}")
+    if not ok or not all(case.get("energy") for case in ok):
+        return Check(name, FAIL, "a mode has none")
     if reasons := dict.fromkeys(case["energy"]["unsupported"] for case in ok if "unsupported" in case["energy"]):
         return Check(name, NOT_RUN, "; ".join(reasons))
-    figures = {case["mode"]: [value(case, key) for key in ("energy", "power", "idle_power")] for case in ok}
-    wrong = any(each <= 0 or power <= idle for each, power, idle in figures.values())
-    parts = (
-        f"{mode} {energy(each)} a run at {power:.0f} W, idle {idle:.0f} W"
-        for mode, (each, power, idle) in figures.items()
-    )
+    figures = [(it["mode"], value(it, "energy"), value(it, "power"), value(it, "idle_power")) for it in ok]
+    wrong = any(each <= 0 or power <= idle for _, each, power, idle in figures)
+    parts = (f"{mode} {energy(each)} a run at {power:.0f} W, idle {idle:.0f} W" for mode, each, power, idle in figures)
     return Check(name, FAIL if wrong else PASS, "; ".join(parts))
 
 
