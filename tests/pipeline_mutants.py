@@ -30,12 +30,11 @@ class WithoutSync(PipelinedMode):
 class BeforeTheUpload(PipelinedMode):
     """Runs before the inputs have arrived."""
 
-    def _run_item(self, buffers: Buffers) -> None:
-        buffers.downloaded.wait()
-        buffers.run()
-        self._hand_out(buffers)
+    awaited = "downloaded"
 
-    def _hand_out(self, buffers: Buffers) -> None:
+    def _run_item(self, buffers: Buffers) -> None:
+        getattr(buffers, self.awaited).wait()
+        buffers.run()
         self._send_out(buffers)
         self._send_in(buffers, self._next + DEPTH)
         self._next += 1
@@ -44,10 +43,7 @@ class BeforeTheUpload(PipelinedMode):
 class BeforeTheDownload(BeforeTheUpload):
     """Runs while the outputs of the item before are still being read."""
 
-    def _run_item(self, buffers: Buffers) -> None:
-        buffers.uploaded.wait()
-        buffers.run()
-        self._hand_out(buffers)
+    awaited = "uploaded"
 
 
 class UploadTooEarly(PipelinedMode):

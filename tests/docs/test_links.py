@@ -66,3 +66,12 @@ def test_the_readme_and_how_to_pages_are_short() -> None:
     assert len(pages) >= 20
     long = {page.name: len(page.read_text(encoding="utf-8").splitlines()) for page in (ROOT / "README.md", *pages)}
     assert {name: lines for name, lines in long.items() if lines > MAX_LINES} == {}
+
+
+def test_the_path_of_a_run_names_functions_that_there_are() -> None:
+    text = (DOCS / "contributing.md").read_text(encoding="utf-8")
+    path = re.findall(r"^\| \[.*\]\(../ortbench/(\S+\.py)\) \| `(\S+)` \|", text, re.MULTILINE)
+    assert len(path) > 20
+    for file, function in path:
+        source = (PACKAGE / file).read_text(encoding="utf-8")
+        assert all(re.search(rf"(def|class) {name}\b", source) for name in function.split(".")), function
