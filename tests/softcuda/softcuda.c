@@ -324,6 +324,7 @@ API Error cudaMemset(void *to, int value, size_t bytes) { return cudaMemsetAsync
 /* ---- streams and events ---- */
 
 API Error cudaStreamCreateWithFlags(Stream **stream, unsigned int flags) {
+  open_device(); /* whose default stream is the first */
   *stream = new_stream(!(flags & NON_BLOCKING));
   return SUCCESS;
 }

@@ -175,14 +175,6 @@ def test_a_session_may_want_host_accessible_memory_though_there_is_default_memor
 
 
 @pytest.mark.process
-def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: Path) -> None:
-    """Every mode copies as much inside the EP: no times differ, and nothing is claimed."""
-    result, found, _ = run(library, tmp_path, ha_copies=True, **ON_CPU, **SLOW)
-    assert found["host-accessible"].checks["zero_copy"]["verdict"] == "unclear"
-    assert fact(result, "arrays").verdict == "passed"
-
-
-@pytest.mark.process
 def test_copies_that_onnx_runtime_makes_show_in_the_times(library: Path, tmp_path: Path) -> None:
     """On a GPU of this kind ONNX Runtime copies the inputs of a run with arrays."""
     result, found, _ = run(library, tmp_path, few=("--duration", 1), default_memory=False, upload_latency_us=20_000)
@@ -306,12 +298,3 @@ def test_a_trial_that_hangs_is_ended(library: Path) -> None:
     said = device_of(library, main, fault="hang", fault_at="copy", fault_when="1+")["modes"]
     why = FAILED.format("the worker gave no answer for 0.5 s and was stopped")
     assert (said["cpu-tensors"], said["device-tensors"]) == (None, why)
-
-
-@pytest.mark.process
-def test_trials_leave_nothing_and_take_no_time(library: Path, tmp_path: Path) -> None:
-    device_of(library, trace=tmp_path / "trace")
-    found = Trace.read(tmp_path / "trace")
-    assert [found.held(memory)[0] for memory in ("default", "host_accessible")] == [0, 0]
-    copies = found.of("h2d", "d2h", "host-copy")
-    assert 0 < sum(copies["end_ns"] - copies["start_ns"]) < 1_000_000

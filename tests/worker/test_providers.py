@@ -73,13 +73,6 @@ def test_the_cpu_is_chosen_though_there_is_a_gpu(library: Path, tmp_path: Path) 
     assert (target["ep"], target["device"]["type"]) == (cpu, "CPU")
 
 
-@pytest.mark.process
-def test_plugin_packages_are_registered_first(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    line = ("--ep", "prefer-gpu", "--mode", "cpu-tensors", *QUICK)
-    target = measure(MODELS / "tiny.onnx", *line, out=tmp_path, prefix=software_gpu)["target"]
-    assert (target["ep"], target["device"]["vendor_id"]) == ("WebGpuExecutionProvider", 0x1002)
-
-
 @pytest.mark.parametrize(
     ("library", "hint"),
     [

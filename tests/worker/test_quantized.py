@@ -23,11 +23,11 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker import State, nodes
 
 SHAPES = {"convolutions": (1, 3, 16, 16), "products": (4, 64)}
-RANDOM = np.random.default_rng(1)
 
 
 def weight(name: str, *shape: int) -> onnx.TensorProto:
-    return numpy_helper.from_array(RANDOM.standard_normal(shape).astype(np.float32) / 8, name)
+    values = np.random.default_rng([*name.encode()]).standard_normal(shape)  # the same whatever ran before
+    return numpy_helper.from_array(values.astype(np.float32) / 8, name)
 
 
 def graph_of(kind: str) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
@@ -79,7 +79,7 @@ def dynamic(base: Path, own: Path) -> None:
 def by_hand(base: Path, own: Path) -> None:
     """Two products in place of float ones, one with its inputs and its output quantized, one of four bits; no tensor but the input has
     the name that it had, and no node one that a tool gives."""
-    make, (made, weights) = helper.make_node, graph_of("products")
+    make, (made, weights), random = helper.make_node, graph_of("products"), np.random.default_rng(1)
     made[1:2] = [
         make("QuantizeLinear", ["x", "s", "z"], ["in8"]), make("DequantizeLinear", ["in8", "s", "z"], ["in"]),
         make("DequantizeLinear", ["w_int8", "s", "z"], ["w"]), make("MatMul", ["in", "w"], ["out"]),
@@ -90,8 +90,8 @@ def by_hand(base: Path, own: Path) -> None:
     weights += [
         numpy_helper.from_array(np.array(0.02, np.float32), "s"),
         numpy_helper.from_array(np.array(128, np.uint8), "z"),
-        numpy_helper.from_array(RANDOM.integers(100, 150, (64, 64)).astype(np.uint8), "w_int8"),
-        numpy_helper.from_array(RANDOM.integers(0, 255, (64, 2, 16)).astype(np.uint8), "w_int4"),
+        numpy_helper.from_array(random.integers(100, 150, (64, 64)).astype(np.uint8), "w_int8"),
+        numpy_helper.from_array(random.integers(0, 255, (64, 2, 16)).astype(np.uint8), "w_int4"),
         numpy_helper.from_array(np.full(128, 0.02, np.float32), "s_int4"),
     ]
     kept = {"x", *(it.name for it in weights)}

@@ -17,7 +17,7 @@ from ortbench.model.settings import OF_SESSION
 from ortbench.plan.target import Inputs, Target
 from ortbench.worker import first_run, opening, providers, session, streams
 from ortbench.worker.modes import make_mode
-from ortbench.worker.opening import RUN, SESSION, sentences, undocumented_keys
+from ortbench.worker.opening import RUN, SESSION, sentences
 from ortbench.worker.proofs import check_outputs
 from ortbench.worker.session import open_model
 from ortbench.worker.tensors import host_value
@@ -185,13 +185,6 @@ def test_an_entry_that_does_nothing_is_named_with_what_does_it(option: str, key:
     assert sentences(option, {key: "1"}, (), "1.31.1") == ([] if said is None else [f"{option} {key} {said}"])
 
 
-def test_entries_that_a_library_holds_are_not_judged() -> None:
-    entries = {"session.brand_new": "1", "session.brand_ne": "1"}
-    assert undocumented_keys(SESSION, entries) == [*entries]
-    (said,) = sentences(SESSION, entries, {"session.brand_new"}, "1.31.1")
-    assert said == f"--session-config session.brand_ne {NOT_KNOWN}; the nearest that it knows is session.brand_new"
-
-
 def said(result: dict[str, object], code: str) -> list[str]:
     warnings: list[dict[str, str]] = result["warnings"]  # type: ignore[assignment]
     return [it["message"] for it in warnings if it["code"] == code]
@@ -221,15 +214,6 @@ def test_an_ep_option_that_is_taken_without_a_word_and_named_nowhere(
     found = measure(*line, "--ep-option", "validationMode=disabled", out=tmp_path / "out", prefix=software_gpu)
     why = "WebGpuExecutionProvider took it without a word, and its library does not hold that name"
     assert said(found, "ep-option-ignored") == [f"--ep-option nonsense probably does nothing: {why}"]
-
-
-def test_names_are_found_whole_or_in_the_pieces_of_machine_code(tmp_path: Path) -> None:
-    library = tmp_path / "library.so"
-    library.write_bytes(b"\0whole_name\0 disable_\x01dynamic_\x02shapes\0 short")
-    names = ["whole_name", "disable_dynamic_shapes", "enable_dynamic_shapes", "short", "shor_", "whole_nam_"]
-    found = opening._names_in_library(str(library), names)
-    assert sorted(found or ()) == ["disable_dynamic_shapes", "short", "whole_name"]
-    assert opening._names_in_library("/nowhere.so", ["a"]) is None
 
 
 def opened(path: Path, body: str, library: str = "numpy") -> tuple[Any, Any, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MODELS, ONCE, cases, measure, modes, ortbench
+from tests.conftest import MODELS, cases, measure, modes, ortbench
 
 pytestmark = pytest.mark.process
 
@@ -50,15 +50,6 @@ def test_graphs_are_captured_and_asynchronous_runs_replay_them(software_gpu: tup
     assert [(graph["verdict"], graph["how"]) for graph in graphs] == [("passed", followed)] * 3
     assert len({graph["id"] for graph in graphs}) == 3
     assert {found[mode]["checks"]["outputs"]["verdict"] for mode in (*DEVICE_MODES, ASYNC)} == {"passed"}
-
-
-def test_nodes_left_on_the_cpu_are_a_warning_or_an_error(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    line = (MODELS / "cpu_island.onnx", "--ep", "webgpu", "--mode", "cpu-tensors", *ONCE)
-    result = measure(*line, out=tmp_path / "a", prefix=software_gpu)
-    assert (result["placement"]["nodes"]["CPUExecutionProvider"], result["placement"]["memcpy_nodes"]) == (1, 2)
-    assert [warning["code"] for warning in result["warnings"]] == ["cpu-nodes"]
-    ran = ortbench("run", *line, "--no-cpu-fallback", "--out", tmp_path / "b", prefix=software_gpu)
-    assert (ran.code, "1 node stays on the CPU: Det" in ran.error_line) == (1, True)
 
 
 def test_an_ep_that_cannot_open_its_device_is_an_error_and_no_fallback(
