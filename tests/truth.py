@@ -2,15 +2,14 @@
 
 The trace is on the same clock as ortbench's samples, so each sample can be matched with what the device did in it: the
 span from when the first thing the trace has of it was asked for to the end of the last. In virtual time a sample is that
-span and what the host's own calls around it take, to the nanosecond (`differences`). In real time that is measured in the
-same run, by calls of ONNX Runtime beside ortbench's own (`tests.bare`), and `Check` allows for it.
+span and what the host's own calls around it take, to the nanosecond (`differences`); in real time medians are about as long as
+the span (`wrong_medians`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -86,57 +85,22 @@ def host_ns(events: Events) -> int:
     return CALL_NS * (1 + int(is_kind(events, *COPIES)[0]))
 
 
-@dataclass(frozen=True)
-class Check:
-    """A reported median against the truth, in ns; `host` is what the host takes around the same work, at the median."""
-
-    what: What
-    reported: int
-    true: int
-    host: int = 0
-
-    @property
-    def error(self) -> int:
-        """How far the report is off, but for the host's own time."""
-        return self.reported - self.true - self.host
-
-    @property
-    def allowed(self) -> float:
-        """1 % or 20 µs, whichever is larger."""
-        return max(self.true * 0.01, 20_000)
-
-    @property
-    def is_right(self) -> bool:
-        """Whether the report agrees with the truth: nothing is reported shorter than it was."""
-        return self.reported >= self.true - 1000 and self.error <= self.allowed
-
-
-def checks(result: Result, trace: Trace, bare: Path) -> list[Check]:
-    """Every median that was measured in real time, with what the trace says it was, and the file of `tests.bare` the host."""
-    host, found = host_times(bare, trace), []
+def wrong_medians(result: Result, trace: Trace) -> dict[What, tuple[int, int]]:
+    """Medians that were measured in real time, and what the trace says that they were, ns, where they are shorter, or longer by more
+    than 1 % or 20 µs, whichever is larger."""
+    found: dict[What, tuple[int, int]] = {}
     for case in result.cases:
-        for phase, samples in case.samples.items():
-            if phase not in COSTS:
-                true = round(median(span_ns(events) for events in recorded(result, case, phase, trace)))
-                found.append(Check((case.mode, phase), round(median(samples)), true, host[case.mode, phase]))
+        for phase in case.samples.keys() - set(COSTS):
+            reported = round(median(case.samples[phase]))
+            true = round(median(span_ns(events) for events in recorded(result, case, phase, trace)))
+            if not true - 1000 <= reported <= true + max(true * 0.01, 20_000):
+                found[case.mode, phase] = reported, true
     return found
 
 
 def span_ns(events: Events) -> int:
     """From when the first was asked for to the end of the last."""
     return int(events["end_ns"].max() - events["queued_ns"].min())
-
-
-def host_times(file: Path, trace: Trace) -> dict[What, int]:
-    """What the bare calls of a file of `tests.bare` took beyond what the trace has of them, ns, at the median."""
-    events = trace.of("inference", "run", "alloc", "free", *COPIES)
-    events = np.sort(events, order="queued_ns")
-    beyond: dict[What, list[int]] = {}
-    for block in map(json.loads, file.read_text().splitlines()):
-        for start, end in block["calls"]:
-            first, after = np.searchsorted(events["queued_ns"], [start, end])
-            beyond.setdefault(tuple(block["what"]), []).append(end - start - span_ns(events[first:after]))
-    return {what: round(median(times)) for what, times in beyond.items()}
 
 
 def is_kind(events: Events, *kinds: str) -> npt.NDArray[np.bool_]:
@@ -179,18 +143,6 @@ def recorded(result: Result, case: Case, phase: str, trace: Trace) -> list[Event
     for number, (_, n, _) in enumerate(case.blocks[phase]):
         found += iterations(result, case, phase, number, trace)[dropped_count(n) :]
     return found
-
-
-def wrong_in_all(attempts: Iterable[Iterable[Check]]) -> dict[What, Check]:
-    """What is right in none of several attempts, of which it looks at no more than it takes: a busy machine adds to times and
-    takes from none, so one good attempt shows that the tool is right."""
-    wrong: dict[What, Check] | None = None
-    for found in attempts:
-        now = {check.what: check for check in found if not check.is_right}
-        wrong = now if wrong is None else {what: check for what, check in now.items() if what in wrong}
-        if not wrong:
-            break
-    return wrong or {}
 
 
 # The pipeline

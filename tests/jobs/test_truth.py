@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,9 +12,8 @@ import onnx
 import pytest
 
 from ortbench.model.result import Case, Result
-from tests import bare
 from tests.refdevice import HONESTY, Config, Honesty, Trace
-from tests.truth import COPIES, Check, checks, differences, is_kind, recorded, relu_model, run_on_device, wrong_in_all
+from tests.truth import COPIES, What, differences, is_kind, recorded, relu_model, run_on_device, wrong_medians
 
 SYNCS = {"sync": "run", "async-wait": "run", "async": "synchronize_outputs", "async-old-api": "readback"}
 SYNC_BYTES = 4  # what the sync of last resort reads back
@@ -43,19 +42,12 @@ class Seen:
         return {mode: sync["kind"] for mode in BOUND if (sync := self.case(mode).sync) is not None}
 
 
-def see(
-    library: Path,
-    folder: Path,
-    model: Path | int,
-    *arguments: object,
-    environment: dict[str, str] | None = None,
-    **knobs: Any,
-) -> Seen:
+def see(library: Path, folder: Path, model: Path | int, *arguments: object, **knobs: Any) -> Seen:
     """A run of a model, or of a Relu over so many bytes."""
     folder.mkdir(exist_ok=True)
     path = relu_model(folder / "relu.onnx", model) if isinstance(model, int) else model
     config = Config(trace=folder / "trace", **knobs)
-    code, result, _, errors = run_on_device(library, path, config, folder, *arguments, **environment or {})
+    code, result, _, errors = run_on_device(library, path, config, folder, *arguments)
     assert code == 0, errors
     return Seen(result, Trace.read(folder / "trace"))
 
@@ -121,16 +113,17 @@ def test_modes_make_the_copies_that_they_say(honesty: Honesty, seen: Callable[[H
 def test_every_median_agrees_in_real_time(
     honesty: Honesty, size: int, compute_us: int, real_library: Path, tmp_path: Path
 ) -> None:
-    """Where nothing is waited for, which is the hardest."""
-
-    def attempts() -> Iterator[list[Check]]:
-        for attempt in range(5):
-            folder, file = tmp_path / str(attempt), tmp_path / f"bare{attempt}"
-            # A waiting host that sleeps comes back tens of microseconds late; that is its own time, not the device's.
-            found = see(
-                real_library, folder, size, "--iterations", 9, "--warmup", 2, honesty=honesty, compute_us=compute_us,
-                spin_us=1e6, environment=bare.beside(file),
-            )  # fmt: skip
-            yield checks(found.result, found.trace, file)
-
-    assert wrong_in_all(attempts()) == {}
+    """Where nothing is waited for, which is the hardest; a busy machine adds to times and takes from none, so that one good attempt for
+    each median shows that the tool is right."""
+    knobs: dict[str, Any] = {"honesty": honesty, "compute_us": compute_us}
+    knobs["spin_us"] = (
+        1e6  # a waiting host that sleeps comes back tens of microseconds late, which is no time of the device
+    )
+    wrong: dict[What, tuple[int, int]] | None = None
+    for attempt in range(5):
+        found = see(real_library, tmp_path / str(attempt), size, "--iterations", 9, "--warmup", 2, **knobs)
+        now = wrong_medians(found.result, found.trace)
+        wrong = {what: it for what, it in now.items() if wrong is None or what in wrong}
+        if not wrong:
+            break
+    assert wrong == {}
