@@ -12,9 +12,8 @@ from ortbench.measure.driver import Driver
 from ortbench.measure.progress import disagreeing_modes
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Case, Result
-from ortbench.model.result_file import load
 from ortbench.model.schema import Stopped
-from tests.conftest import MODELS, modes, ortbench
+from tests.conftest import modes
 from tests.refdevice import Config
 from tests.results import measured, steady
 from tests.truth import relu_model, run_on_device
@@ -77,17 +76,3 @@ def test_a_mode_that_processes_agree_on_is_settled(library: Path, clock: Clock, 
     processes, result, text = run(library, tmp_path / "slower")
     assert (processes, result.stopped) == ({CPU: 5, DEVICE: 3, RESIDENT: 5}, {"reason": "processes", "value": 0.02})
     assert " in 5 processes: processes do not agree within ±2 %" in text
-
-
-@pytest.mark.process
-def test_a_run_is_measured_in_as_many_processes_as_it_is_asked_for(tmp_path: Path) -> None:
-    line = ("run", MODELS / "tiny.onnx", "--ep", "cpu", *modes(CPU, DEVICE), "--warmup", 1, "--iterations", 10)
-    ran = ortbench(*line, "--processes", 3, "--out", tmp_path)
-    assert (ran.code, ran.err) == (0, "")
-    assert "in 3 processes: iterations done (10 per mode)" in ran.out
-    (file,) = tmp_path.glob("*/result.json")
-    for case in load(file).cases:
-        assert case.processes == [0, 1, 2]  # a block holds all of a part
-        assert [n for _, n, _ in case.blocks["latency"]] == [4, 3, 3]
-        assert case.speedup is not None
-        assert case.speedup.ci95 is not None  # of three rounds, each of a process of its own

@@ -13,15 +13,13 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.core.errors import BadInput, WrongOutputs
-from ortbench.core.processes import DOMAIN
+from ortbench.core.errors import BadInput
 from ortbench.features.chain import worker as chain_worker
 from ortbench.features.chain.toml import plan_of
-from ortbench.features.loop.worker.bound import BoundLoop, LinkedValue
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.worker import State, measuring
-from tests import nvtx, traceformat
+from ortbench.worker import State
+from tests import traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.expect import refusal
 from tests.refdevice import Config, Trace
@@ -136,18 +134,6 @@ def check_timeline(trace: traceformat.Trace, result: Result) -> None:
     assert runs == [f"profiled run {number} of {name}" for name in names for number in (1, 2, 3)]
 
 
-@pytest.mark.wide
-def test_every_stage_is_a_range(tmp_path: Path, recorder: Path) -> None:
-    listener = nvtx.environ(recorder, tmp_path / "record")
-    result, _ = run(tmp_path, defaults("cpu") + STAGES + BETWEEN, "--iterations", 2, "--warmup", 1, **listener)
-    ranges = nvtx.Record.read(tmp_path / "record", DOMAIN).ranges
-    for case in result.cases:
-        chains = [it for block in ranges if block.name == case.mode for it in block.inner]
-        assert [it.name for it in chains] == [f"{case.mode}/chain"] * len(case.samples["latency"])
-        stages = [(f"{case.mode}/{name}", number) for number, name in enumerate(("first", "middle", "last"))]
-        assert [[(it.name, it.payload) for it in chain.inner] for chain in chains] == [stages] * 2
-
-
 def test_links_stay_on_the_device_and_cross_with_cpu(tmp_path: Path, library: Path) -> None:
     """By the device's own trace no link is copied with device-resident, and with cpu every input and output of every step is."""
     config = Config(compute_us=1000, honesty="async-old-api", trace=tmp_path / "trace")
@@ -243,21 +229,6 @@ def test_an_ep_that_fails_in_a_stage_is_said_with_it(tmp_path: Path, library: Pa
     assert (cpu.status, resident.status) == ("failed", "ok")
     assert re.match(r"stage (first|last): the run failed: |stage middle: step [123] of 3 failed: ", str(cpu.reason))
     assert str(cpu.reason) in ran.err
-
-
-def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stage that takes memory of its own in place of what the one before it left there."""
-    link_value = BoundLoop.link_value
-
-    def other(self: BoundLoop, out: int, stays: bool) -> LinkedValue:
-        value, slot = link_value(self, out, stays), self.end(out)
-        return LinkedValue(slot.memory.allocate(slot.spec, slot.array.shape), value.array)
-
-    state = open_in_process(write(tmp_path, defaults("cpu") + STAGES + BETWEEN))
-    measuring.prepare(state, "device-resident", 1)
-    monkeypatch.setattr(BoundLoop, "link_value", other)
-    with pytest.raises(WrongOutputs, match=r"^96 of 96 values of output middle\.aside of step 1 differ"):
-        measuring.prepare(state, "device-resident", 1)
 
 
 def test_a_chain_is_compared_with_another_live(tmp_path: Path, library: Path) -> None:

@@ -11,7 +11,7 @@ from ortbench.cli import commands
 from ortbench.facts import sentences as facts
 from ortbench.features.explain.cli import explain
 from ortbench.features.explain.job import page_of
-from ortbench.report.glossary import Group, entries
+from ortbench.report.glossary import entries
 from tests.conftest import ortbench
 
 Explained = Callable[..., list[str]]
@@ -96,10 +96,3 @@ def test_a_term_of_other_tools_leads_to_the_word(typed: str, word: str, explaine
 )
 def test_more_shows_sections_of_the_documentation(typed: str, found: list[str], explained: Explained) -> None:
     assert [line for line in explained(typed, more=True) if line.startswith("#")] == found
-
-
-def test_alone_it_lists_the_words_in_groups(explained: Explained) -> None:
-    lines = explained("")
-    assert lines[1] == f"  {', '.join(entry.word for entry in entries() if entry.group is Group.WORDS)}"
-    assert lines[::2][: len(Group)] == [group.title for group in Group]
-    assert lines[-1] == "ortbench explain WORD says what one of them means; ortbench explain --more lists the pages."

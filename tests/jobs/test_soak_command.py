@@ -96,14 +96,6 @@ def test_smaller_arenas_are_soaked_beside(tmp_path: Path) -> None:
         assert re.search(rf"(?m)^[ a-z-]* {name.replace('-', ' ')}  ", out)
 
 
-def test_the_arena_of_a_gpu_is_tried_too(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    _, results = tried(tmp_path, TINY, "--ep", "cuda", prefix=software_cuda)
-    assert results.keys() == {"default", "no-CPU-arena", "arena-shrinks", "arena-grows-as-requested"}
-    assert results["arena-shrinks"]["target"]["run_config"] == {"memory.enable_memory_arena_shrinkage": "cpu:0;gpu:0"}
-    options = results["arena-grows-as-requested"]["target"]["ep_options"]
-    assert options["arena_extend_strategy"] == "kSameAsRequested"
-
-
 @pytest.mark.parametrize("count", [1, 8, 9, 17, 1000])
 def test_what_is_downsampled_keeps_the_first_and_the_last(count: int) -> None:
     kept: Downsampled[int] = Downsampled(8)

@@ -19,10 +19,10 @@ import pytest
 from ortbench.core import units
 from ortbench.facts import record
 from ortbench.features.watch import shim
-from ortbench.features.watch.analysis import CALM, Watched, fewer_threads
+from ortbench.features.watch.analysis import CALM, Watched
 from ortbench.features.watch.facts import watch_facts
 from ortbench.features.watch.job.watch import read_program, replay_sessions
-from ortbench.features.watch.report import heading, session_table
+from ortbench.features.watch.report import session_table
 from tests import virtual
 from tests.refdevice import EP_NAME, Config, Trace
 from tests.truth import in_fork
@@ -313,23 +313,6 @@ def replay_in_time() -> None:
     program = read_program(folder / "records", ["program"], 0, 10**9, 0, 0)
     took = _time(lambda: replay_sessions(program, None, folder / "records", folder, None, quiet=True, wait_s=0.0))
     print(json.dumps([took, sorted({it.get("failed", "") for it in program.sessions[0].replay.values()})]))
-
-
-def threads_beyond_the_quota() -> None:
-    """Print what the report says of the cores, and to how many threads a session with two would change."""
-    program = read_program(Path(sys.argv[1]) / "records", ["program"], 0, 10**9, 0, 0)
-    for session in program.sessions:
-        session.about["got"], session.pool = [], 1
-    print(json.dumps([heading(program)[1].split(", ")[-2:], [fewer_threads(program, it) for it in program.sessions]]))
-
-
-def test_a_quota_counts_as_cores(library: Path, tmp_path: Path) -> None:
-    (tmp_path / "records").mkdir()
-    in_fork(f"{__name__}:recorded_calls", library, tmp_path)
-    for limit, said, change in ((1.5, ["quota of 1.5"], {"threads": 1}), (3.0, ["quota of 3"], None)):
-        environment = {VARIABLE: json.dumps({"cores": 2, "limit": limit})}
-        found = in_fork(f"{__name__}:threads_beyond_the_quota", tmp_path, **environment)
-        assert found == [["2 cores", *said], [change]]
 
 
 @pytest.mark.parametrize(("recorded_ms", "replayed_ms", "most_s"), [(100, 100, 20), (100, 2000, 25), (2000, 100, 0.1)])
