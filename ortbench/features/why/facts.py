@@ -313,7 +313,8 @@ def _mixed_facts(why: Why) -> list[Fact]:
     told = why.in_float
     if why.loss is None or told is None or told.verdict == NOT_CONFIRMED or not (told.saved_ns and told.own_ns):
         return found
-    values = {"name": _name_row(why.loss), "saved": ns(told.saved_ns, told.ci95), "candidate": ns(told.own_ns)}
+    names = [name for node in of_model(why.loss.base) for name in node["of"] or [node["name"]]]
+    values = {"names": names, "saved": ns(told.saved_ns, told.ci95), "candidate": ns(told.own_ns)}
     return [*found, Fact("in-float", told.verdict, why.mode, values)]
 
 
@@ -477,8 +478,8 @@ SENTENCES = {
     ("change", "faster"): Sentence("Faster, otherwise unchanged: {nodes} of {of:node}, {operators} ({names}).", "nothing", _DETAIL, "", "why"),
     ("change", "rest"): Sentence("The other {nodes:node}.", "nothing", _DETAIL, "", "why"),
     ("slower-node", "slower"): Sentence("{nodes:node} slower, though the whole is faster: {name}, {baseline} → {candidate}.", "look for the node in both models", _ANSWER, "unclear", "why"),
-    ("in-float", "confirmed"): Sentence("Keep {name} in float: {saved:ci} less of {candidate}, measured in a copy.", "leave the node out when quantizing: nodes_to_exclude", _ANSWER, "bad", "int8"),
-    ("in-float", "open"): Sentence("Cannot tell whether {name} in float saves time: {saved:ci} less of {candidate}, measured in a copy.", "run the gate again on a quiet machine", _ANSWER, "unclear", "int8"),
+    ("in-float", "confirmed"): Sentence("Keep {names} in float: {saved:ci} less of {candidate}, measured in a copy.", "leave these nodes out when quantizing: nodes_to_exclude", _ANSWER, "bad", "int8"),
+    ("in-float", "open"): Sentence("Cannot tell whether {names} in float saves time: {saved:ci} less of {candidate}, measured in a copy.", "run the gate again on a quiet machine", _ANSWER, "unclear", "int8"),
     ("confirmation", "confirmed"): Sentence("Confirmed: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change: {saved:ci} less. The baseline takes {baseline}.", "take the change back", _ANSWER, "good", "why"),
     ("confirmation", "not-confirmed"): Sentence("Not confirmed: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change, which saves {saved:ci}.", "look at the other changes", _ANSWER, "unclear", "why"),
     ("confirmation", "open"): Sentence("Cannot tell: in another run, without the profiler, the candidate takes {candidate}, {copy} without the change, which saves {saved:ci}.", "run the gate again on a quiet machine", _ANSWER, "unclear", "why"),
