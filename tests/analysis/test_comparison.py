@@ -306,14 +306,6 @@ def test_quiet_rounds_of_a_busy_machine_tell_of_latencies_alone() -> None:
     assert word(there(change(one, other, "h2d")), 0.02) == CANNOT_TELL
 
 
-def test_costs_of_a_load_are_compared_by_processes_of_one_run() -> None:
-    spins = [24 * MS, 25 * MS, 23 * MS, 26 * MS, 24 * MS]
-    old, new = (load_result(cpu_point(each, 5), run_id="run") for each in (spins, [ns // 40 for ns in spins]))
-    for pair, wanted in (([old, new], LESS), ([new, old], MORE), ([old, old], SAME)):
-        (row,) = (it for it in rows(pair, Selection(metrics=(parse_metric("cpu_cores"),))) if it.is_cost)
-        assert word(there(row.since_first[1]), 0.02, row.is_cost) == wanted
-
-
 def test_sizes_are_compared_exactly() -> None:
     one, other = (
         result_of(weighed(measured(CPU, latency=steady([1])), *sizes))

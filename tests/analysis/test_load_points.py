@@ -15,14 +15,10 @@ from ortbench.analysis.load_points import LEAST, interval, is_full, rate_of
 from ortbench.core.stats import Value, summarise
 from ortbench.facts.run import facts_of
 from ortbench.features.load.analysis import (
-    CONCURRENCY,
-    RATE,
     LoadPoint,
     bend_of,
     best_of,
-    knees,
     load_point_of,
-    measured_cases,
     meets,
     meets_by_figures,
     put_scaling,
@@ -45,7 +41,6 @@ from tests.queues import MS, served, steady
 from tests.results import (
     WOBBLE,
     closed,
-    failed_level,
     known_to,
     latency,
     level_blocks,
@@ -281,17 +276,6 @@ def test_the_knee_is_the_last_load_point_that_brings_five_percent_more() -> None
         assert (load_point_of(bend).value, share_of_peak(levels, bend)) == pytest.approx((knee, share))
         assert best_of(levels) is max(levels, key=rate_of)
         assert bend_of([closed(CPU, 4, 100, 1.0)]) is None
-
-
-def test_load_points_are_ordered_and_told_apart() -> None:
-    lost = failed_level(closed(CPU, 2, 190, 1.0))
-    points = [closed(CPU, 4, 120, 1.0), lost, closed(CPU, 1, 100, 1.0), opened(CPU, 83.981, 1.0)]
-    result = load_result(closed(DEVICE, 8, 1, 1.0), *points)
-    assert [(it.mode, load_point_of(it)) for it in measured_cases(result, CONCURRENCY)] == [
-        (DEVICE, LoadPoint(CONCURRENCY, 8)), (CPU, LoadPoint(CONCURRENCY, 1)), (CPU, LoadPoint(CONCURRENCY, 4)),
-    ]  # fmt: skip
-    assert [load_point_of(it).text for it in measured_cases(result, RATE)] == ["84.0 requests/s"]  # as a search finds
-    assert knees(result) == {CPU: {"concurrency": 4, "share_of_peak": 1.0}, DEVICE: None}
 
 
 def test_the_interval_of_a_latency_comes_of_its_blocks() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.signal import lfilter
-from scipy.stats import binom, t
+from scipy.stats import binom
 
 from ortbench.analysis.load_points import LEAST, QUANTILES, latency_bounds, mean_interval
 from ortbench.core.stats import DOUBT, binomial_tails
 from ortbench.features.load.analysis import queueing
-from ortbench.features.load.analysis.queueing import FEWEST_CYCLES, cycle_interval, fairness, rate_interval
+from ortbench.features.load.analysis.queueing import cycle_interval, fairness, rate_interval
 from ortbench.features.load.model import own_rate
 from tests.expect import there
 from tests.queues import MS, disagreements, hidden, md1_wait, served, steady
@@ -40,32 +40,6 @@ def test_poisson_arrivals_follow_from_the_seed() -> None:
     # Exponential: the standard deviation is the mean, and neighbours know nothing of one another.
     assert between.std() / between.mean() == pytest.approx(1, abs=0.05)
     assert abs(np.corrcoef(between[:-1], between[1:])[0, 1]) < 0.03
-
-
-def test_cycles_by_hand_and_where_batches_are_left() -> None:
-    values = np.random.default_rng(3).exponential(1.0, 3000)
-    anew = np.arange(values.size) % 3 == 0
-    cycles = (values - values.mean()).reshape(-1, 3).sum(axis=1)
-    half = t.ppf(0.975, 999) * np.sqrt((cycles @ cycles) * 1000 / 999) / 3000
-    low, high = there(cycle_interval(values, anew))
-    assert (high - low) / 2 == pytest.approx(half, rel=1e-9)
-    assert cycle_interval(np.ones(3000), anew) == (1.0, 1.0)
-    few = np.arange(1000) % 20 == 0
-    assert cycle_interval(values[:1000], few) == mean_interval(values[:1000])
-    times = np.where(np.arange(4000) // 1000 % 2, MS, MS // 4)  # unlike ones
-    record = served(queueing.poisson_arrivals(500, 8, seed=1)[:4000], lambda count: times[:count])
-    assert record.anew.sum() > 10 * FEWEST_CYCLES
-    assert cycle_interval(record.waits, record.anew) == mean_interval(record.waits)
-
-
-def test_few_samples_other_confidences_rates_and_fairness() -> None:
-    assert (mean_interval([1.0] * 31), mean_interval([1.0] * 32)) == (None, (1.0, 1.0))
-    series = np.random.default_rng(1).standard_normal(1000)
-    narrow, wide = there(mean_interval(series, 0.95)), there(mean_interval(series, 0.99))
-    assert wide[0] < narrow[0] < narrow[1] < wide[1]
-    assert rate_interval([1.0, 2.0]) is None
-    assert rate_interval([1.0, 2.0, 3.0]) == pytest.approx((0, 2 + 4.303 / np.sqrt(3)))
-    assert [fairness(it) for it in ([5, 5, 5], [9, 0, 0], [0, 0])] == [1, pytest.approx(1 / 3), None]
 
 
 # Queueing theory as witness
@@ -115,6 +89,13 @@ def test_no_slo_is_met_by_chance_while_a_machine_drifts(alike: float, count: int
         high = latency_bounds(latencies)["p99"]["high"]
         met += high is not None and high < 10.24 * MS
     assert met <= 0.05 * runs
+
+
+def test_few_samples_rates_and_fairness() -> None:
+    assert (mean_interval([1.0] * 31), mean_interval([1.0] * 32)) == (None, (1.0, 1.0))
+    assert rate_interval([1.0, 2.0]) is None
+    assert rate_interval([1.0, 2.0, 3.0]) == pytest.approx((0, 2 + 4.303 / np.sqrt(3)))
+    assert [fairness(it) for it in ([5, 5, 5], [9, 0, 0], [0, 0])] == [1, pytest.approx(1 / 3), None]
 
 
 def test_tails_of_the_binomial_distribution() -> None:

@@ -148,21 +148,6 @@ def test_what_may_take_less_cpu_time_than_what_seems_to_take_least_is_measured_t
         assert (T1 in search.finalists()) is is_measured
 
 
-def test_where_time_is_short_every_setting_has_been_tried_before_noise_leads_on() -> None:
-    def wanted(search: Search) -> str:
-        return " ".join(it[0][1] for it in search.candidates()[1:])
-
-    search = Search(VALUES)
-    assert wanted(search) == "t1 off p2 basic x t2 none"
-    search.tell([tried(FIRST, 1), tried(T1, 0.95, (0.5, 1.1)), tried((("spinning", "off"),), 1.0, (0.5, 1.1))])
-    assert (search.incumbent, wanted(search)) == (FIRST, "p2 basic x t2 none")  # maybe faster, and others are left
-    search.tell([tried(FIRST, 1), tried((("execution", "p2"),), 1.0, (0.5, 1.1)), tried(BASIC, 0.5, (0.3, 0.6))])
-    assert search.incumbent == BASIC  # faster for certain
-    last = Search({"threads": ["t1"], "level": ["basic"]})
-    last.tell([tried(FIRST, 1), tried(T1, 0.95, (0.5, 1.1)), tried(BASIC, 1.0, (0.5, 1.1))])
-    assert last.incumbent == T1
-
-
 def test_what_there_was_no_time_for_is_said_and_the_last_has_the_command() -> None:
     for untried, is_compared, has_memory, one_process, verdicts in (
         ([], True, True, "", []),

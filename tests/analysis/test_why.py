@@ -161,21 +161,6 @@ def test_a_difference_that_cannot_be_told_has_no_share_unless_a_gate_tells() -> 
     assert explain(base, own, told={"cpu-tensors": 0.3}).verdict == "faster"
 
 
-@pytest.mark.parametrize(
-    ("ratio", "said"),
-    [*((it, "200 µs longer (by medians)") for it in (None, 1.3, 1.1)), (0.9, "≈100 µs less (by the gate's ratio)")],
-)
-def test_the_difference_is_that_of_the_medians_that_tables_have(ratio: float | None, said: str) -> None:
-    told = {} if ratio is None else {"cpu-tensors": ratio}
-    found = explain(result(chain(*LAYERS), MS), result(chain(*LAYERS), 1200 * US), told=told)
-    assert sentence(why_facts(found)[0]) == f"Why: cpu-tensors takes {said}, which the profiler does not show."
-    assert sentence(limit_facts(found)[0]) == (
-        "Under the profiler; without it, at a busier time, cpu-tensors takes 1.00 ms before, 1.20 ms after."
-    )
-    assert limit_facts(explain(result(PLAIN, 400 * US), result(PLAIN, 400 * US)))[0].verdict == "profiler"
-    assert why_data(found)["candidate_ns"] == 1200 * US
-
-
 def test_unchanged_nodes_are_no_cause_where_processes_or_a_busy_machine_may_have_made_it() -> None:
     base, alike, slower = (chain(*[("Conv", ns), ("Relu", 10 * US)] * 4) for ns in (100 * US, 101 * US, 140 * US))
     assert [it.kind for it in changes(rows(nodes_of(base), nodes_of(alike)))] == [REST]

@@ -13,7 +13,6 @@ from ortbench.analysis.derive import put_pace
 from ortbench.analysis.intervals import by_round
 from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Value
-from ortbench.facts.comparison import mode_facts
 from ortbench.facts.run import facts_of
 from ortbench.facts.sentences import sentence
 from ortbench.features.gate.gates.checks import check_alone
@@ -160,11 +159,6 @@ def test_what_to_do() -> None:
         made.command = ["ortbench", "soak", "m.onnx", *words.split()]
         made.stopped = {"reason": "duration", "value": 15.0, "per": "mode"}
         assert fact(made, "growth").next == after
-
-
-def test_what_soaks_side_by_side_end_with() -> None:
-    (found,) = mode_facts([soak_result(ARENA), soak_result(LEAK)], ["default", "no CPU arena"])
-    assert (found.verdict, found.values["configuration"], values(found)["end"]) == ("grows", "no CPU arena", LEAK[-1])
 
 
 # An allocator keeps pages for a while and gives them back: what the last reading says is chance.

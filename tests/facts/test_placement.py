@@ -11,8 +11,7 @@ from ortbench.core.eps import CPU_EP
 from ortbench.core.stats import Value
 from ortbench.facts import Quantity, thread_facts
 from ortbench.facts.run import facts_of, repeated_warnings
-from ortbench.model.result import Case, Result
-from ortbench.report.parts import memory_table
+from ortbench.model.result import Result
 from tests.expect import there
 from tests.results import (
     EP,
@@ -135,19 +134,6 @@ def test_copies_at_the_edges_that_cannot_be_measured() -> None:
     assert fact(made, "copies").verdict == "none"
     made.cases[2].speedup = Value(1.0, (0.5, 1.5))  # which leaves half of the latency open
     assert "copies" not in codes(made)
-
-
-def test_where_every_tensor_was_in_each_mode() -> None:
-    host, on_cpu = "host memory", "made by Clip on the CPU"
-    modes = {"cpu-tensors": "returned", "device-tensors": on_cpu, "device-resident": on_cpu}
-    made = result_of(*map(Case, modes), model__outputs=[tensor("y", [1], 25 * MB)])
-    for case, why in zip(made.cases, modes.values(), strict=True):
-        case.places = {"inputs": [], "outputs": [{"name": "y", "memory": host, "why": why, "usual": why != on_cpu}]}
-    assert list(memory_table(made).rows) == [
-        ("output y", "25.0 MB", "cpu-tensors", host, "returned"),
-        ("output y", "25.0 MB", "device-tensors, device-resident", host, on_cpu),
-    ]
-    assert memory_table(published()).rows == ()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,16 +11,19 @@ import pytest
 
 from ortbench.analysis.copies import add_shares, expected_ns, least_ns
 from ortbench.analysis.derive import derive, put_copies
-from ortbench.core.errors import BadInput
+from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.stats import Stats
 from ortbench.features.bandwidth import analysis as curves
 from ortbench.features.bandwidth import report
 from ortbench.features.bandwidth.facts import curve_facts
-from ortbench.features.bandwidth.plan import sizes
+from ortbench.features.bandwidth.measure import copy_driver
+from ortbench.features.bandwidth.plan import CopyPlan, sizes
 from ortbench.features.page.report.charts import copies_of
-from ortbench.model.modes import D2H, H2D, HOST_ACCESSIBLE, ORDINARY
+from ortbench.measure.driver import Driver
+from ortbench.measure.process import Client, WorkerLost
+from ortbench.model.modes import D2H, DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import FAILED, Case, Result, empty
-from ortbench.model.result_file import save
+from ortbench.model.result_file import result_json, save
 from ortbench.model.schema import Direction, Link, Sync
 from tests.expect import there
 from tests.results import (
@@ -121,17 +125,6 @@ def test_half_the_peak_rate_is_reached_where_the_line_says() -> None:
     assert curves.half_rate_bytes(curves.curve(usual(), H2D, ORDINARY)) == pytest.approx(
         40_000, rel=0.01
     )  # latency × rate
-
-
-def test_the_peak_is_the_highest_rate_of_any_memory() -> None:
-    result = usual()
-    up = there(curves.peak(result, H2D))
-    assert (up.point, round(curves.gbps(up, H2D), 2)) == ({"memory": HOST_ACCESSIBLE, "size": 16 * MB}, 7.98)
-    assert there(curves.peak(result, D2H)).point == {"memory": ORDINARY, "size": 16 * MB}
-    curves.fail(up, H2D, "it broke")
-    assert there(curves.peak(result, H2D)).point["size"] == MB
-    assert up in curves.measured_cases(result, D2H)
-    assert curves.peak(curve_of(), H2D) is None
 
 
 # Cases and the file
@@ -315,3 +308,109 @@ def test_a_curve_of_something_else_does_not_fit_and_one_of_another_machine_is_us
     assert curves.misfits(sweep, result)[0].startswith(words)
     with pytest.raises(BadInput, match=f"^--bandwidth {folder} does not fit this run: "):
         curves.attach([result], tmp_path, folder)
+
+
+# The measurement
+
+
+class ScriptedWorker(Client):
+    """A worker whose copies take 1 µs + 1 ns a byte up, twice that down; it is lost by the size `loses`, or by so manyth block."""
+
+    blocks, pid, closed = 0, 1, False
+
+    def __init__(self, loses: int = 0, block: float = math.inf) -> None:
+        self._loses, self._left = loses, block
+
+    def receive(self) -> Any:
+        opened: dict[str, Any] = {"library": None, "version": "1.0", "notes": []}
+        return {
+            **result_of().target,
+            **opened,
+            "runtime": {"onnxruntime": "1.28.0"},
+            "kinds": [ORDINARY, HOST_ACCESSIBLE],
+        }
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        memory, size = arguments["memory"], arguments.get("size", 0)
+        if do == "bandwidth_add" and size == self._loses:
+            raise WorkerLost("the worker was ended by SIGABRT")
+        if do == "bandwidth_add" and memory == HOST_ACCESSIBLE and size > 64 * kB:
+            raise BenchmarkFailed("no memory left")
+        if do == "bandwidth_prove":
+            sync = {"kind": "run", "cost_ns": 0, "how": "proved"}
+            estimates = [[way, it, _ns(way, it)] for way in DIRECTIONS for it in (4 * kB, 16 * kB, 64 * kB, 256 * kB)]
+            return {"h2d": sync, "d2h": sync, "estimates": estimates}
+        if do == "bandwidth_block":
+            return self._block(**arguments)
+        return {"differs": "2 byte(s) differ" if do == "bandwidth_finish" and size == 16 * kB else None}
+
+    def _block(self, memory: str, size: int, direction: str, n: int, drop: int) -> dict[str, Any]:
+        self._left -= 1
+        if self._left <= 0:
+            raise WorkerLost("the worker was ended by SIGABRT")
+        if (direction, memory, size) == (D2H, HOST_ACCESSIBLE, 4 * kB):
+            raise BenchmarkFailed("a copy failed")
+        return {"samples": [_ns(direction, size)] * n, "start_ns": 1, "spent_ns": _ns(direction, size) * (n + drop)}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _ns(direction: str, size: int) -> int:
+    return (1000 + size) * (1 if direction == H2D else 2)
+
+
+def driver(worker: ScriptedWorker, kept: list[str] | None = None) -> Driver:
+    plan = CopyPlan(max_bytes=256 * kB, iterations=30)
+    return copy_driver(plan, worker, lambda sweep: (kept if kept is not None else []).append(result_json(sweep)))
+
+
+def reasons(found: Result) -> set[tuple[str, str, int, str]]:
+    return {
+        (way, curves.memory_of(it), curves.size_of(it), why)
+        for it in found.cases
+        for way, why in curves.failures(it).items()
+    }
+
+
+@pytest.mark.process
+def test_what_failed_is_kept_apart_and_what_has_no_memory_is_left_out() -> None:
+    kept: list[str] = []
+    worker = ScriptedWorker()
+    (sweep,) = driver(worker, kept).run()
+    differs = "after the timed copies: 2 byte(s) differ"
+    assert reasons(sweep) == {
+        (D2H, HOST_ACCESSIBLE, 4 * kB, "a copy failed"),
+        *((way, memory, 16 * kB, differs) for way in DIRECTIONS for memory in (ORDINARY, HOST_ACCESSIBLE)),
+    }
+    assert [curves.size_of(it) for it in sweep.cases] == [4e3, 16e3, 64e3, 256e3, 4e3, 16e3, 64e3]
+    assert {there(it.stats(H2D)).n for it in sweep.cases} == {30}
+    assert [it["values"] for it in sweep.axes] == [[ORDINARY, HOST_ACCESSIBLE], [4e3, 16e3, 64e3, 256e3]]
+    assert curves.curve(sweep, D2H, ORDINARY) == [(4 * kB, 10_000), (64 * kB, 130_000), (256 * kB, 514_000)]
+    assert [(it["code"], it["message"]) for it in sweep.warnings] == [
+        ("sizes-left-out", "copies of 256 kB and more (HOST_ACCESSIBLE memory) are left out: no memory left"),
+    ]
+    assert sweep.stopped == {"reason": "iterations", "value": 30, "per": "copy"}
+    assert (worker.closed, kept[-1]) == (True, result_json(sweep))
+
+
+@pytest.mark.process
+def test_a_worker_lost_in_the_measurement_ends_it_and_what_was_measured_is_kept() -> None:
+    (sweep,) = driver(ScriptedWorker(block=6)).run()
+    assert sweep.stopped == {"reason": "error", "message": "the worker was ended by SIGABRT"}
+    assert curves.measured_cases(sweep)
+    lost = {"the worker was ended by SIGABRT", "the sweep ended before it was measured"}
+    assert lost <= {why for *_, why in reasons(sweep)}
+    with pytest.raises(BenchmarkFailed, match=r"^before any copy was measured the worker was ended by SIGABRT$"):
+        driver(ScriptedWorker(block=1)).run()
+
+
+@pytest.mark.process
+def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = ScriptedWorker(loses=256 * kB), ScriptedWorker(loses=256 * kB)
+    monkeypatch.setattr("ortbench.features.bandwidth.measure.open_copies", lambda plan: second)
+    (sweep,) = driver(first).run()
+    left_out = "copies of 256 kB and more (pageable memory) are left out: the worker was ended by SIGABRT"
+    assert (first.closed, sweep.warnings[0]["message"]) == (True, left_out)
+    assert {*map(curves.size_of, curves.measured_cases(sweep, H2D, ORDINARY))} == {4 * kB, 64 * kB}
+    assert {*map(curves.size_of, curves.measured_cases(sweep, H2D, HOST_ACCESSIBLE))} == {4 * kB, 64 * kB}

@@ -47,16 +47,6 @@ def costly(cpu_ms: int = 12, enqueue_us: int = 3_050) -> Result:
     return result_of(cpu, hosted(resident, 30, 10 * MS, 2_400_400, 99_600))
 
 
-def test_costs_of_two_results() -> None:
-    results, names = [costly(), costly(18, 1_500)], ["a", "b"]
-    text = markdown(comparison.build(results, names, 0.02, in_order=True)).partition("\n## Resource usage\n")[2]
-    assert "| cpu-tensors | CPU time | 12.0 | 18.0 | 1.50 | 1.46–1.54 | more |" in text
-    assert "| device-resident | enqueue | 3.05 | 1.50 | 0.492 | 0.477–0.507 | less |" in text
-    found = {(it["mode"], it["metric"]): it["vs_first"] for it in comparison.records(results, names, 0.02)}
-    assert found["cpu-tensors", "cpu_time"]["verdict"] == "more"
-    assert found["device-resident", "enqueue"]["verdict"] == "less"
-
-
 def counted(name: str, each: list[float]) -> Result:
     blocks: Any = {name: {n: [it] for n, it in enumerate(each * 4)}}
     made = hosted(measured("cpu-tensors", latency=steady([8 * MS] * 12), **blocks), 36, 8 * MS, 9 * MS, MS)
@@ -206,15 +196,6 @@ def test_which_of_several_runs_gets_most_items_done(total: int, verdict: str) ->
     assert (fact.code, fact.verdict) == ("most-items", verdict)
     assert verdict == "tied" or fact.values["configuration"] == "batch=32"
     assert not [*items_facts([batch(8, MS)], ["batch=8"])]
-
-
-def test_the_table_of_a_run_has_two_more_columns_at_its_end() -> None:
-    made = batch(8, 2 * MS, resident=MS)
-    made.cases.append(broken("device-tensors", latency=steady([3 * MS])))
-    table = mode_table(made)
-    assert [it.name for it in table.columns][-3:] == ["inf/s", "items/s", "time per item"]
-    assert [row[-2:] for row in table.rows] == [("4.00k", "0.250"), ("–", "–"), ("8.00k", "0.125")]
-    assert mode_table(batch(4096, 1000)).rows[0][-2:] == ("4.10G", "0 ns")
 
 
 def test_one_item_or_an_unknown_number_adds_nothing() -> None:

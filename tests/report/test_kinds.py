@@ -15,7 +15,7 @@ from ortbench.features.chain.page import link_costs, stage_times
 from ortbench.features.chain.report import link_table
 from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.load.analysis import load_cases
-from ortbench.features.load.report import closed_table, heading, open_table, own_line
+from ortbench.features.load.report import closed_table, open_table
 from ortbench.features.page.report.chart_model import Chart, LineChart, Panel
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
@@ -110,20 +110,6 @@ def test_a_level_whose_outputs_are_wrong_keeps_its_figures() -> None:
     text = markdown(build(load_result(closed("cpu-tensors", 1, 100, 10.0), wrong)))
     assert "| cpu-tensors (failed) | 4 | 400 | 396–404 | " in text
     assert "- cpu-tensors with 4 clients failed: output y of client 2 differs\n" in text
-
-
-def test_how_a_load_was_put_on() -> None:
-    setup: dict[str, Any] = {
-        "sessions": "process",
-        "workers": 2,
-        "arrivals": "file",
-        "file": "monday.txt",
-        "order": "cycle",
-    }
-    result = load_result(opened("cpu-tensors", 30, 5.0), slo={"p99": 20 * MS}, shapes=["a", "b"], **setup)
-    said = "a process each, 2 workers, arrivals of monday.txt, 2 shapes in turns, 2 s each, SLO p99 ≤ 20 ms"
-    assert own_line(result) == f"load: {said}"
-    assert heading(result).endswith(f"; the first of 2 shapes; {said}")
 
 
 def test_ci_systems_read_of_load_points() -> None:
@@ -303,11 +289,6 @@ def test_the_column_best_has_a_word_for_every_shape() -> None:
         table = mode_table(result)
         at = [column.name for column in table.columns].index("best")
         assert [row[at] for row in table.rows if row[0] == "cpu-tensors"] == words
-
-
-def test_where_the_best_shape_is_open_none_has_a_ring() -> None:
-    assert [len(it.rings) for it in panel_of(rates_by_size(load(SWITCHING))).lines] == [0, 1]
-    assert [it.rings for it in panel_of(rates_by_size(busy())).lines] == [()]
 
 
 def test_ci_systems_read_of_each_shape_and_mode() -> None:

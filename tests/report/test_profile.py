@@ -10,11 +10,11 @@ import pytest
 from ortbench.core.errors import BenchmarkFailed
 from ortbench.features.profile import measure as nsys
 from ortbench.features.profile import report as report_profile
-from ortbench.features.profile.analysis import DOWN, UP, Copies, Profile, Range, Recording, phases
+from ortbench.features.profile.analysis import DOWN, UP, Copies, Profile, Range, Recording
 from ortbench.model.modes import CPU, DEVICE
 from ortbench.model.result import Result
 from tests.nsys.export import Export
-from tests.results import STAYING, broken, chain, loop_case, loop_result, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady
 
 MS = 1_000_000
 
@@ -52,15 +52,6 @@ def test_what_the_gpu_did_stands_beside_what_was_measured() -> None:
     assert (
         "33% of an inference with cpu-tensors, by the GPU's clock: Host-to-Device 1.00 ms (1.00 MB in 1 copy" in copies
     )
-
-
-def test_ranges_of_chains_and_loops_are_called_by_their_stages_and_steps() -> None:
-    found = [name for name, *_ in phases(chain(STAYING))]
-    assert found == [
-        f"{mode}/{part}" for mode in ("cpu-tensors", "device-resident") for part in ("chain", "text", "image")
-    ]
-    found = [name for name, *_ in phases(loop_result(loop_case("shared", [1, 2])))]
-    assert found == ["shared/loop", "shared/step"]
 
 
 def test_ranges_that_do_not_fit_the_samples_are_named() -> None:

@@ -18,7 +18,6 @@ from ortbench.report.model import NOTHING
 from ortbench.report.phrases import heading
 from ortbench.report.records import markdown
 from ortbench.report.run import build, mode_table, splits
-from ortbench.report.terminal import stack_columns
 from tests.conftest import ROOT
 from tests.results import (
     MS,
@@ -346,22 +345,3 @@ def test_how_a_measurement_ended() -> None:
 )  # fmt: skip
 def test_numbers_for_people(form: Callable[[float], str], texts: dict[float, str]) -> None:
     assert {value: form(value) for value in texts} == texts
-
-
-# Tables in a terminal's width
-
-COLUMNS = {"key": 10, "a": 5, "b": 5, "c": 5, "d": 30}
-
-
-def test_a_wide_table_is_stacked() -> None:
-    for width, expected in (
-        (63, ["abcd"]),
-        (62, ["abc", "d"]),
-        (31, ["abc", "d"]),  # d is too wide, and stands alone
-        (30, ["ab", "c", "d"]),  # a and b stay together
-        (24, ["ab", "c", "d"]),
-        (23, ["a", "b", "c", "d"]),
-        (1, ["a", "b", "c", "d"]),
-    ):
-        stacked = stack_columns(("key",), [("a", "b"), ("c",), ("d",)], COLUMNS, width)
-        assert stacked == [("key", *columns) for columns in expected]

@@ -178,15 +178,6 @@ def test_metrics_of_results_side_by_side(name: str, count: int, metrics: tuple[s
 # The checks of a gate
 
 
-def test_what_failed_comes_first() -> None:
-    found = [
-        Check(verdict, verdict, "of something") for verdict in (sentences.PASSED, sentences.UNCLEAR, sentences.FAILED)
-    ]
-    lines = lines_of(gate_screen(Verdict([results.published()] * 2, found)))
-    assert [line[0] for line in lines if line[:2] in ("✗ ", "? ", "✓ ")] == ["✗", "?", "✓"]
-    assert lines[-1].startswith("gate: ")
-
-
 @pytest.mark.parametrize("verdict", [sentences.PASSED, sentences.UNCLEAR, sentences.FAILED])
 @pytest.mark.parametrize("metric", [None, "latency.median"], ids=["notes", "rows"])
 def test_no_check_of_a_gate_is_dropped(verdict: str, metric: str | None) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from ortbench.analysis.comparison import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.core.errors import REGRESSION
 from ortbench.facts import Fact
 from ortbench.facts.sentences import FAILED as CHECK_FAILED
@@ -29,9 +28,8 @@ from ortbench.features.suite import report as suite
 from ortbench.features.suite.job import record
 from ortbench.model.result import FAILED, Result
 from ortbench.model.result_file import load
-from ortbench.report import comparison, model, run
-from ortbench.report.comparison_cells import verdict_cell
-from ortbench.report.model import BAD, GOOD, Cell, Report, Table
+from ortbench.report import comparison, run
+from ortbench.report.model import Report, Table
 from ortbench.report.run import screen as default_screen
 from ortbench.report.terminal import Screen, print_report, wrap
 from tests.conftest import ROOT, command, lacking
@@ -233,14 +231,6 @@ def test_a_shell_reads_a_command_of_several_lines_as_it_was(width: int) -> None:
 
 
 # Colour
-
-
-def test_the_tone_of_a_verdict() -> None:
-    ratios = {FASTER: GOOD, SLOWER: BAD, CANNOT_TELL: model.UNCLEAR, SAME: "", LESS: "", MORE: ""}
-    outcomes = {PASSED: GOOD, CHECK_FAILED: BAD, record.BROKEN: BAD, UNCLEAR: model.UNCLEAR, record.MEASURED: ""}
-    assert {word: verdict_cell(word).tone for word in ratios} == ratios
-    cells = [row[-1] for row in suite.case_table([suite_case("a", outcome) for outcome in outcomes]).rows]
-    assert {str(cell): cell.tone for cell in cells if isinstance(cell, Cell)} == outcomes
 
 
 def in_a_terminal(write: Callable[[int], None], columns: int) -> str:
