@@ -14,14 +14,6 @@ LIBRARIES = ("libcublasLt.so.13", "libcublas.so.13", "libcurand.so.10", "libcuda
 
 def quiet_machine() -> Facts:
     """A machine without a card on which nothing is wrong."""
-    noise = {
-        "problem": None,
-        "seconds": 5.0,
-        "pairs": 100,
-        "median_ns": 1_000_000,
-        "ratio": 1.002,
-        "ci95": (0.99, 1.01),
-    }
     found: dict[str, Any] = {
         "system": "Linux, Python 3.11.7",
         "packages": {
@@ -39,7 +31,7 @@ def quiet_machine() -> Facts:
         "memory": {"total": 64_000_000_000, "available": 60_000_000_000},
         "nvidia": {"present": False, "driver": None, "cuda": None, "cards": []},
         "profiler": {"nsys": "2025.5.1", "nvtx": "0.2.17", "problem": None},
-        "noise": noise,
+        "noise": {"problem": None, "seconds": 5.0, "pairs": 100, "median_ns": 1_000_000, "ratio": 1.002, "ci95": (0.99, 1.01)},
     }  # fmt: skip
     return cast(Facts, found)
 
@@ -79,12 +71,5 @@ def hardware(kind: str, vendor: str) -> dict[str, Any]:
 
 def ep(name: str, *devices: dict[str, Any], problem: str | None = None, missing: str | None = None) -> ListedEp:
     """An EP that is installed; only what is judged of its devices."""
-    found = {
-        "name": name,
-        "library": None,
-        "version": "1.31.1",
-        "package": None,
-        "problem": problem,
-        "missing": missing,
-    }
-    return cast(ListedEp, {**found, "devices": list(devices)})
+    nothing = {"library": None, "version": "1.31.1", "package": None}
+    return cast(ListedEp, {"name": name, "problem": problem, "missing": missing, "devices": list(devices), **nothing})

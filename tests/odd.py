@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from ortbench.analysis.derive import derive
-from ortbench.core.stats import Value, summarise
+from ortbench.core.stats import Value
 from ortbench.features.load.analysis import load_cases
 from ortbench.features.page.report import parts
 from ortbench.features.page.report.page import build_page
@@ -72,14 +72,6 @@ def nothing() -> Result:
 def failed() -> Result:
     differs = broken("device-tensors", FAILED, "output y differs: 3 of 10 values", latency=steady([MS] * 3))
     return result_of(usual().cases[0], differs, broken("device-resident", FAILED, "the worker died"))
-
-
-def outlier() -> Result:
-    result = usual(rounds=60, tail=2.0)
-    case = result.cases[0]
-    case.samples["latency"][40] = 20 * S
-    case.metrics["latency"] = summarise(case.samples["latency"])
-    return result
 
 
 def without_samples(result: Result | None = None) -> Result:
@@ -146,13 +138,6 @@ def long_chain(names: Sequence[str] | None = None) -> Result:
     return made
 
 
-def chain_that_failed() -> Result:
-    made = chain(results.CROSSING)
-    made.cases[1].status, made.cases[1].reason = FAILED, "stage image: the run failed"
-    derive(made)
-    return made
-
-
 EVIL = "<script>alert(1)</script> \"'&$x$ 模型 🦄 \u202e\x00\x07\ud800"
 
 
@@ -170,13 +155,6 @@ def evil() -> Result:
     return result
 
 
-def long_names() -> Result:
-    result = usual()
-    for case in result.cases:
-        case.mode += "m" * 150
-    return result
-
-
 ODD: dict[str, Callable[[], Result]] = {
     "usual": usual,
     "nothing": nothing,
@@ -186,18 +164,15 @@ ODD: dict[str, Callable[[], Result]] = {
     "far-apart": lambda: result_of(
         timed("cpu-tensors", 2 * S), timed("device-tensors", 30 * MS, copy=MS), timed("device-resident", 3 * US)
     ),
-    "outlier": outlier,
     "many-samples": lambda: usual(scale=10 * US, rounds=200, n=200, tail=0.5),
     "without-samples": without_samples,
     "swept": swept,
     "evil": evil,
-    "long-names": long_names,
     "loop": lambda: results.decoding(first=True),
     "long-loop": long_loop,
     "generation": results.generating,
     "chain": lambda: chain(results.STAYING, results.CROSSING),
     "chain-of-one-stage": lambda: chain(stages=(results.stage("text"),), resident_ms=(0, 0)),
-    "chain-that-failed": chain_that_failed,
     "long-chain": long_chain,
     "load": lambda: results.load_result(
         *load_cases(results.serving()),

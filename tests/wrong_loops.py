@@ -116,21 +116,19 @@ GRAPHS = {
     "late": READS_LATE,
     "slow": "g (float[64] state, float[64] x) => (float[64] state_out, float[64] y) { state_out = Tanh(state) y = Mul(state, x) }",
 }
-CASES: list[tuple[type[LoopMode], str]] = [
-    (ResidentLoop, "cell"),
-    (HostAccessibleLoop, "cell"),
-    (CpuLoop, "cell"),
-    (ResidentLoop, "grow"),
-    (SharedLoop, "relu"),
-    (ResidentLoop, "late"),
-    (TooEarly, "late"),
-    (NotFedBack, "cell"),
-    (NeverBegun, "cell"),
-    (LastForAll, "cell"),
-    (ArraysNotFedBack, "cell"),
-    (GrownOnce, "grow"),
-    (WithoutSync, "slow"),
+_OF_CELL: list[type[LoopMode]] = [
+    ResidentLoop,
+    HostAccessibleLoop,
+    CpuLoop,
+    NotFedBack,
+    NeverBegun,
+    LastForAll,
+    ArraysNotFedBack,
 ]
+CASES: list[tuple[type[LoopMode], str]] = [
+    *((kind, "cell") for kind in _OF_CELL), (ResidentLoop, "grow"), (SharedLoop, "relu"), (ResidentLoop, "late"), (TooEarly, "late"),
+    (GrownOnce, "grow"), (WithoutSync, "slow"),
+]  # fmt: skip
 RIGHT = (ResidentLoop, HostAccessibleLoop, CpuLoop, SharedLoop)
 
 
