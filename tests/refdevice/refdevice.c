@@ -55,11 +55,12 @@
  * were allocated inside the run, which is what session.run with arrays does (mode cpu); otherwise default.
  *
  * The parts: refdevice_device.h is the device (clock, knobs, trace, memory, queues, copies), refdevice_ops.h its
- * operators, refdevice_graph.h its graphs and inferences, refdevice_ort.h the places in ONNX Runtime's tables. This
- * file makes an execution provider of them. All are one translation unit.
+ * operators, refdevice_graph.h its graphs and inferences, refdevice_context.h what it compiled for later sessions,
+ * refdevice_ort.h the places in ONNX Runtime's tables. This file makes an execution provider of them. All are one
+ * translation unit.
  */
 #define _GNU_SOURCE
-#include "refdevice_graph.h"
+#include "refdevice_context.h"
 
 typedef struct { /* OrtApiBase */
   const Fn *(*get_api)(uint32_t version);
@@ -217,13 +218,13 @@ static const char *get_name(const Named *self) { return self->name; }
 
 static Status *ep_compile(Ep *self, const void **sources, const void **fused, size_t count, Graph **graphs,
                           void **context_nodes) {
-  (void)context_nodes;
+  bool saves = self->saving.wanted && context_nodes && device_config.context_bytes > 0;
   for (size_t i = 0; i < count; i++) {
     Graph *graph = zeroed(sizeof *graph);
     graph->table =
         (Table){API_VERSION, {(Fn)graph_create_state, (Fn)graph_compute, (Fn)graph_release_state}};
     graph->ep = self;
-    Status *status = compile_graph(graph, sources[i], fused[i]);
+    Status *status = open_graph(self, graph, sources[i], fused[i], saves ? &context_nodes[i] : NULL);
     if (status) {
       release_graph(graph);
       return status;
@@ -435,10 +436,19 @@ static Status *apply_options(Config *config, const char *name, const void *entri
   return NULL;
 }
 
-static Status *read_options(Config *config, const char *name, const void *session_options) {
+static void read_saving(Saving *saving, const void *entries) {
+  const char *(*value)(const void *, const char *) = (const char *(*)(const void *, const char *))ort[GET_KEY_VALUE];
+  const char *wanted = value(entries, "ep.context_enable"), *embeds = value(entries, "ep.context_embed_mode");
+  const char *path = value(entries, "ep.context_file_path");
+  *saving = (Saving){.wanted = wanted && strcmp(wanted, "1") == 0, .embeds = embeds && strcmp(embeds, "1") == 0};
+  snprintf(saving->path, sizeof saving->path, "%s", path ? path : "");
+}
+
+static Status *read_options(Config *config, Saving *saving, const char *name, const void *session_options) {
   void *entries = NULL;
   TRY(API(GET_SESSION_OPTIONS_CONFIG_ENTRIES, const void *, void **)(session_options, &entries));
   Status *status = apply_options(config, name, entries);
+  read_saving(saving, entries);
   ((void (*)(void *))ort[RELEASE_KEY_VALUE_PAIRS])(entries);
   return status;
 }
@@ -453,13 +463,15 @@ static Status *factory_create_ep(Factory *self, const void *const *devices, cons
   if (faulty(AT_SESSION, MEM_NONE, unit + 1)) return fail("%s was told to fail this session", self->name);
   pthread_mutex_lock(&config_lock);
   Config config = device_config;
-  Status *status = read_options(&config, self->name, session_options);
+  Saving saving;
+  Status *status = read_options(&config, &saving, self->name, session_options);
   if (!status && config.outputs >= PREALLOCATED && !ort_base->get_api(API_VERSION_WITH_PREALLOCATED_OUTPUT)) {
     status = fail("%s needs ONNX Runtime 1.%d or newer for this", self->name, API_VERSION_WITH_PREALLOCATED_OUTPUT);
   }
   if (!status) {
     Config own = device_config; /* what a session's options may not change for the next session */
     *ep = new_ep(&config, self->name, unit + 1, self->unit[unit].accessible_info);
+    (*ep)->saving = saving;
     device_config = config;
     device_config.compute_ns = own.compute_ns;
     device_config.ha_copies = own.ha_copies;

@@ -29,8 +29,8 @@ Place = Literal["registration", "device", "alloc", "session", "run", "copy", "sy
 HONESTY: tuple[Honesty, ...] = ("sync", "async-wait", "async", "async-old-api")
 
 SOURCES = (
-    "refdevice.c", "refdevice_device.h", "refdevice_events.h", "refdevice_graph.h", "refdevice_ops.h", "refdevice_ort.h",
-    "refdevice_threads.h", "../device_basics.h", "../virtual/clock.h",
+    "refdevice.c", "refdevice_context.h", "refdevice_device.h", "refdevice_events.h", "refdevice_graph.h", "refdevice_ops.h",
+    "refdevice_ort.h", "refdevice_threads.h", "../device_basics.h", "../virtual/clock.h",
 )  # fmt: skip
 _LIBRARIES = ("-lpthread", "-lm")
 
@@ -158,6 +158,10 @@ class Config:
     shape_run: str = "0"  # an inference whose first output has one item fewer than it should, in its first dimension.
     unbound_type: int = 0  # runs fail with bound inputs of this element type of ONNX (6 is int32), and not with arrays
     bfloat16: bool = False  # what each node computes is rounded to bfloat16
+    compile_us: float = 0.0  # how long it takes to compile nodes that were fused into one; what was compiled before takes none
+    # Where a session is to keep what it compiles (`ep.context_enable`), at least so many bytes of each fused node become an EPContext
+    # node; with 0 the device makes none. It opens such nodes in any case.
+    context_bytes: int = 0
     # What goes wrong: it aborts, has a segmentation fault, exits with 3, returns an error (null, for an allocation), never returns, or
     # prints a line to stdout. Where: when its library is registered, its devices are listed, memory is allocated, a session is created,
     # a run begins, a copy is made, OrtEp::Sync is called, or an EP is released (where it aborts, as there are no errors). When: a
@@ -214,12 +218,12 @@ def _link_ns(latency_us: float, gbps: float, size: int) -> float:
 KINDS = dict(
     enumerate(
         ("h2d", "d2h", "device-copy", "host-copy", "same-copy", "inference", "ha-copy", "alloc", "free", "sync-wait",
-         "run-end-wait", "run", "failure"),
+         "run-end-wait", "run", "failure", "compile"),
         1,
     )
 )  # fmt: skip
 """Kinds of events. ``same-copy`` is a copy of a value onto itself, ``host-copy`` one between HOST_ACCESSIBLE and host
-memory, ``sync-wait`` a call of OrtEp::Sync, ``run`` the span of a run as the EP sees it."""
+memory, ``sync-wait`` a call of OrtEp::Sync, ``run`` the span of a run as the EP sees it, ``compile`` knob `compile_us`."""
 
 MEMORIES = ("none", "host", "default", "host_accessible")
 

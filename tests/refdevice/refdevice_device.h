@@ -88,6 +88,7 @@ typedef struct {
 typedef struct {
   Link upload, download, device_copy;
   double compute_ns, item_ns, switch_ns, idle_ns, ha_copies, spin_ns, engines, servers, submit_ns, busy_ns;
+  double compile_ns, context_bytes;
   double alignment, cpu, default_memory, accessible_io, host_memory, devices, eps, skew, unbound_type, bfloat16;
   double later_runs; /* 0: never */
   Honesty honesty;
@@ -150,6 +151,8 @@ static const struct {
     {"shape_run", KNOB_TRIGGER, offsetof(Config, shape_run)},
     {"unbound_type", KNOB_NUMBER, offsetof(Config, unbound_type)},
     {"bfloat16", KNOB_NUMBER, offsetof(Config, bfloat16)},
+    {"compile_us", KNOB_US, offsetof(Config, compile_ns)},
+    {"context_bytes", KNOB_NUMBER, offsetof(Config, context_bytes)},
     {"fault", KNOB_FAULT, offsetof(Config, fault)},
     {"fault_at", KNOB_PLACE, offsetof(Config, fault_at)},
     {"fault_when", KNOB_TRIGGER, offsetof(Config, fault_when)},
@@ -282,6 +285,7 @@ typedef enum {
   RUN_END_WAIT, /* the wait for the device in OnRunEnd */
   RUN,          /* from OnRunStart to OnRunEnd */
   FAILURE,      /* an injected failure; bytes is the knob's index in `knobs` */
+  COMPILE,      /* knob `compile_us`; bytes is how many nodes */
   KINDS = 32,
 } Kind;
 

@@ -1,4 +1,4 @@
-/* Graphs as ONNX Runtime hands them over: which nodes the device claims, how they are compiled, and what one inference
+/* Graphs as ONNX Runtime hands them over: which nodes the device can compute, how they are compiled, and what one inference
  * does. A part of refdevice.c.
  */
 #ifndef REFDEVICE_GRAPH_H
@@ -151,34 +151,12 @@ static Status *graph_nodes(const void *graph, const void ***nodes, size_t *count
   return API(GRAPH_GET_NODES, const void *, const void **, size_t)(graph, *nodes, *count);
 }
 
-/* Claims every run of supported nodes that is unbroken in topological order: no path can leave it and return. */
-static Status *claim_nodes(const void **nodes, size_t count, void *support) {
-  NodeValues values;
-  size_t first = 0;
-  for (size_t i = 0; i <= count; i++) {
-    OpNode op = {.kind = OP_NONE};
-    if (i < count) TRY(read_node(nodes[i], &op, &values));
-    if (op.kind != OP_NONE) continue;
-    if (i > first) {
-      TRY(EP_API(GRAPH_SUPPORT_ADD_NODES_TO_FUSE, Status *, void *, const void **, size_t, const void *)(
-          support, nodes + first, i - first, NULL));
-    }
-    first = i + 1;
-  }
-  return NULL;
-}
-
-static Status *ep_get_capability(void *self, const void *graph, void *support) {
-  const void **nodes;
-  size_t count;
-  (void)self;
-  Status *status = graph_nodes(graph, &nodes, &count);
-  if (!status) status = claim_nodes(nodes, count, support);
-  free(nodes);
-  return status;
-}
-
 /* ---- compiled graphs ---- */
+
+typedef struct { /* of what it compiles: entries of the session's configuration */
+  bool wanted, embeds; /* ep.context_enable, ep.context_embed_mode */
+  char path[4096];     /* ep.context_file_path */
+} Saving;
 
 typedef struct { /* OrtEp */
   Table table;
@@ -190,6 +168,7 @@ typedef struct { /* OrtEp */
   Outputs outputs;
   uint32_t session;
   const void *accessible_info; /* OrtMemoryInfo */
+  Saving saving;
 } Ep;
 
 typedef struct { /* OrtNodeComputeInfo: one fused node */
@@ -261,12 +240,31 @@ static Status *find_constants(Graph *graph, const void *fused) {
   return status;
 }
 
-static Status *compile_graph(Graph *graph, const void *source, const void *fused) {
+static void no_work(Op *op) { (void)op; }
+
+static void release_op(Op *op) { free(op); }
+
+static void compile_for_a_while(size_t node_count) {
+  Op *op = zeroed(sizeof *op);
+  host_call();
+  *op = (Op){.work = no_work, .finish = no_work, .release = release_op};
+  op->event = (Event){.kind = COMPILE, .bytes = node_count, .queued_ns = now_ns()};
+  op->ready_ns = op->event.queued_ns;
+  op->duration_ns = (int64_t)device_config.compile_ns;
+  queue_run(&default_queue, op);
+}
+
+/* Reads nodes that are to be compiled, which takes the device as long as the knob says. */
+static Status *compile_graph(Graph *graph, const void *source) {
   const void **nodes;
   Status *status = graph_nodes(source, &nodes, &graph->node_count);
   if (!status) status = compile_nodes(graph, nodes);
   free(nodes);
-  if (status) return status;
+  if (!status && device_config.compile_ns > 0) compile_for_a_while(graph->node_count);
+  return status;
+}
+
+static Status *connect_graph(Graph *graph, const void *fused) {
   TRY(boundary(graph, fused, NODE_GET_NUM_INPUTS, NODE_GET_INPUTS, &graph->inputs, &graph->input_count));
   TRY(boundary(graph, fused, NODE_GET_NUM_OUTPUTS, NODE_GET_OUTPUTS, &graph->outputs, &graph->output_count));
   graph->scratch = zeroed((size_t)graph->value_count * sizeof *graph->scratch);

@@ -23,7 +23,7 @@ from tests import virtual
 from tests.conftest import ROOT
 from tests.truth import in_fork
 
-from .refdevice import EP_NAME, EVENT, KINDS, KNOBS, SOURCES
+from .refdevice import EP_NAME, EVENT, KINDS, KNOBS, SOURCES, Config, Trace, counters
 
 HEAD = '<ir_version: 9, opset_import: ["" : 17]> g '
 OPERATORS = [
@@ -107,6 +107,67 @@ def test_operators_agree_with_the_onnx_reference(library: Path) -> None:
     errors = in_fork(f"{__name__}:print_errors", library)
     assert {text: error for text, error in errors.items() if error > 1e-5} == {}
     assert len(errors) == len(OPERATORS)
+
+
+CONTEXT = "(float[3,4] x, float[4,4] w) => (float[3,4] y) { a = MatMul(x, w)  b = Relu(a)  e = Erf(b)  y = Relu(e) }"
+
+
+def print_context() -> None:
+    """What is compiled into a model, by `ModelCompiler` or a session, and what opening that compiles."""
+    device, (folder, embeds, by, trace) = registered(), sys.argv[2:]
+    plain, made = Path(folder, "m.onnx"), Path(folder, "m_ctx.onnx")
+    onnx.save(onnx.parser.parse_model(HEAD + CONTEXT), plain)
+    feeds = {"x": numbers(3, 4), "w": numbers(4, 4, seed=2)}
+
+    def options(**entries: str) -> Any:
+        options = ort.SessionOptions()
+        options.add_provider_for_devices([device], {})
+        for name, value in entries.items():
+            options.add_session_config_entry(f"ep.context_{name}", value)
+        return options
+
+    def outputs(model: Path) -> Any:
+        return ort.InferenceSession(str(model), options(), enable_fallback=0).run(None, feeds)[0]
+
+    if by == "session":
+        ort.InferenceSession(str(plain), options(enable="1", embed_mode=embeds), enable_fallback=0)
+    else:
+        ort.ModelCompiler(options(), str(plain), embeds == "1").compile_to_file(str(made))
+    found: dict[str, Any] = {"compiled": Trace.read(Path(trace)).of("compile")["bytes"].tolist()}
+    got = outputs(made)
+    found["again"] = counters(Path(trace))["compile"]
+    found["is right"] = bool(np.array_equal(got, outputs(plain)))
+    found["operators"] = [node.op_type for node in onnx.load(made).graph.node]
+    found["beside"] = [it.stat().st_size for it in Path(folder).glob("m_ctx_*.bin")]
+    for name, change in (("another", lambda it: it.write_bytes(b"another")), ("missing", Path.unlink)):
+        for file in Path(folder).glob("m_ctx_*.bin"):
+            change(file)
+        try:
+            outputs(made)
+        except Exception as error:
+            found[name] = str(error)
+    print(json.dumps(found))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("by", "embeds"), [("compiler", 0), ("compiler", 1), ("session", 0), ("session", 1)])
+def test_a_model_of_what_was_compiled_is_opened_without_compiling(
+    by: str, embeds: int, library: Path, tmp_path: Path
+) -> None:
+    config = Config(compile_us=500, context_bytes=10_000, trace=tmp_path / "trace")
+    found = in_fork(f"{__name__}:print_context", library, tmp_path, embeds, by, tmp_path / "trace", **config.environ())
+    another, missing = found.pop("another", ""), found.pop("missing", "")
+    assert found == {
+        "compiled": [2, 1],  # nodes
+        "again": 2,
+        "is right": True,
+        "operators": ["EPContext", "Erf", "EPContext"],
+        "beside": [] if embeds else [10_000, 10_000],
+    }
+    assert embeds or "was not compiled by the reference device" in another
+    assert embeds or "No such file" in missing
+    compiles = Trace.read(tmp_path / "trace").of("compile")
+    assert set(compiles["end_ns"] - compiles["start_ns"]) == {500_000}
 
 
 def test_the_python_side_names_what_the_c_side_has() -> None:
