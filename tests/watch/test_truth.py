@@ -437,6 +437,14 @@ def test_times_of_a_program_are_those_of_the_device(library: Path, tmp_path: Pat
         program.sessions[-1].replay |= replay
         sessions["paced.onnx"].replay |= replay
         assert {it: n for it, n in _costs(program).items() if "spinning" in it[1]} == {("", verdict): cost}
+    # Of a release with a defect only what it is in is told of: host arrays that are bound on a plugin EP.
+    session, row = sessions["shapes.onnx"], sessions["shapes.onnx"].signatures[0]["inputs"][0]
+    for version, row[1], calls, is_told in (
+        ("1.30.0", "cpu", 3, True), ("1.31.1", "cpu", 3, False), ("1.30.0", "gpu", 3, False), ("1.30.0", "cpu", 0, False),
+    ):  # fmt: skip
+        program.processes[0]["onnxruntime"], session.binding["calls"] = version, calls
+        told = [it for it in watch_facts(program) if it.verdict == "lost-stream"]
+        assert [it.values["sessions"] for it in told] == [["shapes.onnx"]] * is_told
 
 
 def _costs(program: Watched) -> dict[tuple[str, str], float | None]:

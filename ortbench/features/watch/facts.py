@@ -7,6 +7,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ortbench.analysis.advice import Weight
+from ortbench.core.defects import LOST_STREAM
 from ortbench.facts import Fact, Known, Quantity, bytes_of, ns, share
 from ortbench.facts.sentences import WAIT, Sentence
 from ortbench.features.watch.analysis import (
@@ -32,12 +33,22 @@ class _Habit(NamedTuple):
 
 
 def watch_facts(program: Watched) -> list[Fact]:
-    """What a program does that costs time, the costliest first; before these, where it is so, that the machine was too busy to measure some."""
+    """What a program does that costs time, the costliest first; before these what makes figures doubtful: a busy machine, a defect of ONNX
+    Runtime."""
     of_sessions = [it for session in program.sessions for it in _habits(program, session)]
     habits = [it for it in (*of_sessions, *_spinning(program)) if it.cost_ns > 0]
     noisy = [it.name for it in program.sessions if it.is_noisy]
     busy = [Fact("watch", "noise", "", {"sessions": noisy})] if noisy else []
-    return [*busy, *(it.fact for it in sorted(habits, key=lambda it: -it.cost_ns))]
+    return [*busy, *_lost_stream(program), *(it.fact for it in sorted(habits, key=lambda it: -it.cost_ns))]
+
+
+def _lost_stream(program: Watched) -> list[Fact]:
+    """The defect of ONNX Runtime that is in what a program binds."""
+    versions = {str(it["onnxruntime"]) for it in program.processes if it["sessions"]}
+    what = next(filter(None, map(LOST_STREAM.describe, sorted(versions))), None)
+    bound = [it for it in program.sessions if it.about.get("library") and it.binding.get("calls")]  # on a plugin EP
+    names = [it.name for it in bound if any(row[1] == "cpu" for found in it.signatures for row in found["inputs"])]
+    return [Fact("watch", "lost-stream", "", {"what": what, "sessions": names})] if what and names else []
 
 
 def worth_changing(facts: Sequence[Fact]) -> list[Fact]:
@@ -202,6 +213,7 @@ SENTENCES = {
     ("watch", "spinning-several"): Sentence("Threads of {sessions:all} spin in and between calls: {cost} of CPU time, {share} of all, saved if spinning is off in all of these sessions.", "add_session_config_entry('session.intra_op.allow_spinning', '0') for each of these sessions: one alone may save nothing", _COST, "bad", "watch"),
     ("watch", "spinning-several-seen"): Sentence("Threads of {sessions:all} spin between calls: at least {cost} of CPU time, {share} of all, saved if spinning is off in all of these sessions.", "add_session_config_entry('session.intra_op.allow_spinning', '0') for each of these sessions: one alone may save nothing", _COST, "bad", "watch"),
     ("watch", "called-by-many-threads"): Sentence("{mode}: up to {threads} calls at a time end {together} apart; a single one takes {alone}: {cost}, {share}.", "call it from fewer threads, or in processes", _GAIN, "bad", "watch"),
+    ("watch", "lost-stream"): Sentence("{what}; host arrays are bound in {sessions}.", "install a release that mends it, or bind values of the device", Weight.ANSWER, "bad", "watch"),
     ("watch", "noise"): Sentence("The machine was too busy to tell what changes of {sessions} save.", WAIT, Weight.ANSWER, "unclear", "watch"),
     ("watch", "no-habit"): Sentence("No habit of this program costs ONNX Runtime time worth a change.", "measure the models: ortbench run", Weight.ANSWER, "good", "watch"),
 }
