@@ -208,7 +208,7 @@ def setting_facts(results: Sequence[Result], names: Sequence[str], found: Sequen
     for number in dict.fromkeys(it.number for it in found if it.number is not None):
         target = results[number].target
         python, cpp = session_lines(target)
-        if python:
+        if python and python != session_lines(results[0].target)[0]:
             goals = [f"{it.what} in {it.mode}" if several else it.what for it in found if it.number == number]
             of: Values = {"configuration": names[number], "goals": [*dict.fromkeys(goals)]}
             yield Fact("settings", "options", "", {**of, "options": shlex.join(setting_words(OF_SESSION, target))})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,7 +83,7 @@ def _session(opened: Opened) -> ProgramSession:
         if library is not None:
             plugin, bundled = find_plugin(real_path(library)), bundled_library(provider.name)
             if target.library is not None:
-                path = target.library
+                path = os.path.abspath(target.library)  # ONNX Runtime looks for others beside itself
             elif plugin is not None and plugin.module:
                 module = plugin.module
             elif bundled is not None and real_path(bundled) == real_path(library):
