@@ -8,7 +8,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from enum import Enum
@@ -235,24 +235,34 @@ def model_files(model: Path) -> Iterator[Path]:
             yield from model.parent.glob(pattern)
 
 
-# A key and a value in protobuf: where a tensor is, and where an EP's compiled part is.
-_KEYS = (b"\n\x08location\x12", b'\n\x10ep_cache_context"')
+# A key and a value in protobuf: where a tensor is, where an EP's compiled part is, and which EP made that.
+_FILES, _MAKERS = (b"\n\x08location\x12", b'\n\x10ep_cache_context"'), (b'\n\x06source"',)
 _SIZE = rb"([\x01-\x7f]|[\x80-\xff][\x01-\x1f])"
 _LONGEST_NAME = 1 << 12  # bytes: more is no path but the compiled part itself
 
 
 def files_named_in(model: Path) -> set[str]:
     """The files that a model in ONNX's format has parts of itself in, as it names them; those outside of its folder ONNX Runtime refuses."""
+    names = _values_in(model, _FILES)
+    return {it for it in names if not PurePath(it).is_absolute() and ".." not in PurePath(it).parts}
+
+
+def context_makers(model: Path) -> set[str]:
+    """What the EPContext nodes of a model call the EPs that made them."""
+    return _values_in(model, _MAKERS)
+
+
+def _values_in(model: Path, keys: Sequence[bytes]) -> set[str]:
     names, part = set[str](), b""
     with model.open("rb") as file:
         while more := file.read(1 << 20):
             part = part[-_LONGEST_NAME - 32 :] + more
-            for found in chain.from_iterable(re.finditer(key + _SIZE, part, re.DOTALL) for key in _KEYS if key in part):
+            for found in chain.from_iterable(re.finditer(key + _SIZE, part, re.DOTALL) for key in keys if key in part):
                 low, high = found[1][0], found[1][1] if found[1][1:] else 0
                 value = part[found.end() : found.end() + (low & 127) + (high << 7)]
                 with suppress(UnicodeDecodeError):  # the compiled part itself
                     names.add(value.decode())
-    return {it for it in names if not PurePath(it).is_absolute() and ".." not in PurePath(it).parts}
+    return names
 
 
 CERTIFICATE = "certificate.json"  # of this machine, in the folder of the user's state

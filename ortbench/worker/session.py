@@ -19,7 +19,8 @@ import onnxruntime as ort
 
 from ortbench.core.eps import CPU_EP, CUDA_EP, NAMED_DEVICES, File, cache_options, is_warm
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
-from ortbench.core.files import digest
+from ortbench.core.files import context_makers, digest
+from ortbench.core.safe_text import join_words
 from ortbench.plan.target import Target
 from ortbench.worker import environment
 from ortbench.worker.libraries import bundled_library, load_problem
@@ -258,6 +259,9 @@ def _session_error(
         return BadInput(f"{path} is not a model ONNX Runtime can load{on_ep}: {ort_text(error)}")
     if kind == "InvalidArgument" and "model" in str(error).lower():
         return BadInput(f"{path} cannot be loaded: {ort_text(error)}")
+    if "EPContext" in str(error) and (makers := context_makers(Path(path)) - {provider.name}):
+        made = f"{path} was compiled ahead of time by {join_words(sorted(makers))}"
+        return failed(f"{made}, which {provider.name} cannot open: choose that EP with --ep")
     if kind == "NotImplemented":
         return failed(f"{provider.name} cannot run {path}: {ort_text(error)}")
     more = fix_hint(str(error), provider.library) or custom_ops_hint(str(error), target.custom_ops)

@@ -93,10 +93,15 @@ def test_a_start_has_its_parts_and_their_sum() -> None:
     assert len(series_of(case, "start.session").blocks) == 10
 
 
-def test_a_model_that_was_compiled_ahead_says_how_long_that_took_and_its_size() -> None:
+@pytest.mark.parametrize(("rest", "verdict"), [(0, "used"), (3, "partly")])
+def test_a_model_that_was_compiled_ahead_says_what_that_took_and_whether_the_ep_opens_it(
+    rest: int, verdict: str
+) -> None:
     result = start_result(*USUAL)
-    result.part["compiled"] = {"compile_ns": 120_000_000, "bytes": 214_000}
-    assert values(fact(result, "compiled-ahead")) == {"time": 120_000_000, "size": 214_000}
+    result.part["compiled"] = {"compile_ns": 120_000_000, "bytes": 214_000, "context_nodes": 2, "other_nodes": rest}
+    said = fact(result, "compiled-ahead")
+    found = {"time": 120_000_000, "size": 214_000, "ep": result.target["ep"], "nodes": 2, "rest": rest}
+    assert (said.verdict, values(said)) == (verdict, found)
 
 
 # Soaks

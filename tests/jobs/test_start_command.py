@@ -1,18 +1,26 @@
-"""`ortbench start`, as its users have it. Each test starts real processes, so no duration is asserted here."""
+"""`ortbench start`, as its users have it. Each test starts real processes; durations are asserted where these go by a virtual clock."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
+import onnx
 import pytest
 
 from ortbench.features.gate.job import asked_gate
 from ortbench.features.gate.plan import limits_of
 from ortbench.model.metric_names import parse_metric
 from ortbench.model.modes import START_PARTS
-from tests.conftest import MODELS, ortbench
+from tests import virtual
+from tests.conftest import MODELS, ONCE, ROOT, clock_library, measure, ortbench
+from tests.refdevice import EP_NAME, Config, Trace
+from tests.truth import in_fork
 from tests.versions import environment
+from tests.virtual import CALL_NS
 
 TINY = MODELS / "tiny.onnx"
 REAL = ("nice", "-n", "0")  # the clock of a fork is not that of the processes that it starts
@@ -39,6 +47,16 @@ def test_a_start_is_measured_from_nothing_to_ready(tmp_path: Path) -> None:
         assert result["start"]["launch_ns"] > 0
 
 
+_COMPILED_BY_QNN = f"""
+import sys, onnxruntime as ort
+ort.register_execution_provider_library("QNNExecutionProvider", sys.argv[1])
+options = ort.SessionOptions()
+devices = [it for it in ort.get_ep_devices() if it.ep_name == "QNNExecutionProvider"]
+options.add_provider_for_devices(devices[:1], {{"backend_path": sys.argv[3]}})
+ort.ModelCompiler(options, {str(TINY)!r}).compile_to_file(sys.argv[2])
+"""
+
+
 @pytest.mark.wide
 @pytest.mark.process
 def test_starts_open_the_model_that_was_compiled_ahead(tmp_path: Path) -> None:
@@ -53,9 +71,111 @@ def test_starts_open_the_model_that_was_compiled_ahead(tmp_path: Path) -> None:
     assert [it["cases"][0]["checks"]["outputs"]["verdict"] for it in (ahead, plain)] == ["passed"] * 2
     assert (ahead["start"]["compile_cache"], plain["start"]["compile_cache"]) == ("ahead", "none")
     assert "compiled" not in plain["start"]
-    assert ahead["start"]["compiled"]["compile_ns"] > 0
-    assert ahead["start"]["compiled"]["bytes"] > 1000
+    compiled = ahead["start"]["compiled"]
+    assert compiled["compile_ns"] > 0
+    assert compiled["bytes"] > 1000
+    assert (compiled["context_nodes"], compiled["other_nodes"]) == (1, 0)
     assert ("ahead.onnx" in ahead["start"]["program"], "ahead.onnx" in plain["start"]["program"]) == (True, False)
+    library = next(python.glob("lib/python*/site-packages/onnxruntime_qnn/libonnxruntime_providers_qnn.so"))
+    own = (library, tmp_path / "ahead.onnx", backend)
+    subprocess.run([python / "bin" / "python", "-c", _COMPILED_BY_QNN, *own], check=True, capture_output=True)
+    result = measure(own[1], *ep, *ONCE, "--mode", "cpu-tensors", out=tmp_path / "run", prefix=REAL)
+    assert result["placement"]["nodes"] == {"QNNExecutionProvider": 1}
+    ran = ortbench("run", own[1], "--ep", "cpu", "--python", python, prefix=REAL)
+    assert (ran.code, "was compiled ahead of time by QNNExecutionProvider, which" in ran.error_line) == (1, True)
+
+
+_FRESH = """
+import sys
+from pathlib import Path
+from tests import virtual
+virtual.take_place(Path({clock!r}))
+virtual.attach(works="-m" not in sys.orig_argv)  # the command waits, its worker and the starts work
+"""
+
+
+def in_virtual_time(folder: Path) -> dict[str, str]:
+    """Variables with which processes that Python starts go by the test's clock."""
+    folder.mkdir()
+    (folder / "tests").symlink_to(ROOT / "tests")
+    (folder / "sitecustomize.py").write_text(_FRESH.format(clock=str(clock_library())))
+    return {"PYTHONPATH": str(folder)}
+
+
+COMPILE_US, CONTEXT_BYTES = 300_000, 50_000
+# ONNX Runtime makes one node of both, in a session and before it compiles.
+LINEAR = """<ir_version: 8, opset_import: ["" : 17]> g (float[2,400] x) => (float[2,3] y)
+    <float[400,3] w, float[3] b = {1, 2, 3}> { m = MatMul(x, w)  y = Add(m, b) }"""
+
+
+def compile_again() -> None:
+    """Print the bytes of what ONNX Runtime's compiler makes of the model."""
+    import onnxruntime as ort
+
+    virtual.attach(works=True)
+    library, model, folder, embeds = sys.argv[1:]
+    ort.register_execution_provider_library(EP_NAME, library)
+    options = ort.SessionOptions()
+    options.add_provider_for_devices([it for it in ort.get_ep_devices() if it.ep_name == EP_NAME], {})
+    level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    compiler = ort.ModelCompiler(options, model, embeds == "1", graph_optimization_level=level)
+    compiler.compile_to_file(f"{folder}/ahead.onnx")
+    print(sum(it.stat().st_size for it in Path(folder).glob("ahead*")))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("embeds", [0, 1])
+def test_starts_of_a_model_that_was_compiled_ahead_compile_nothing(embeds: int, library: Path, tmp_path: Path) -> None:
+    config = Config(compile_us=COMPILE_US, context_bytes=CONTEXT_BYTES, trace=tmp_path / "trace")
+    model, proto = (
+        tmp_path / "linear.onnx",
+        onnx.parser.parse_model(LINEAR.replace("w,", "w = {" + "1, " * 1199 + "1},")),
+    )
+    onnx.save(proto, model)
+    line = ("start", model, "--ep-library", library.name, "--iterations", 2, "--compile-cache", "none,ahead")
+    embedding = ("--session-config", f"ep.context_embed_mode={embeds}", "--out", tmp_path / "out")
+    environment = in_virtual_time(tmp_path / "fresh") | config.environ()
+    ran = ortbench(*line, *embedding, cwd=library.parent, **environment)
+    assert ran.code == 0, ran.err
+    assert f"{EP_NAME} opens 1 EPContext node and has no other nodes to compile." in ran.out
+    assert "To set compile-cache=ahead" not in ran.out  # both have the same settings of the session
+    ahead, plain = (json.loads(it.read_text()) for it in sorted((tmp_path / "out").glob("*/*/result.json")))
+    samples = [it["cases"][0]["samples"] for it in (ahead, plain)]
+    compiling = COMPILE_US * 1000 + CALL_NS  # and the call
+    weights = sum(round(config.h2d_ns(size)) + CALL_NS for size in (4800, 12))
+    assert [it["start.session"] for it in samples] == [[weights + CALL_NS] * 2, [weights + compiling + CALL_NS] * 2]
+    assert {part for part in START_PARTS if samples[0][part] != samples[1][part]} == {"start.session"}
+    assert [b - a for a, b in zip(*(it["latency"] for it in samples), strict=True)] == [compiling] * 2
+    # A worker and three starts of each: the one that is compared, and two that are timed.
+    trace = Trace.read(tmp_path / "trace")
+    by_process = Counter(dict.fromkeys(trace.of("run")["pid"].tolist(), 0))
+    by_process.update(trace.of("compile")["pid"].tolist())
+    assert sorted(by_process.values()) == [0, 0, 0, 1, 1, 1, 1, 2]
+    assert set(trace.of("compile")["bytes"]) == {1}  # nodes
+    size = in_fork(f"{__name__}:compile_again", library, model, tmp_path, embeds, **config.environ())
+    assert size - CONTEXT_BYTES > 4800  # the weights are in the model
+    assert ahead["start"]["compiled"] == {
+        "compile_ns": compiling + CALL_NS, "bytes": size, "context_nodes": 1, "other_nodes": 0
+    }  # fmt: skip
+    assert "compiled" not in plain["start"]
+
+
+@pytest.mark.process
+def test_a_model_that_was_compiled_ahead_runs_on_its_ep_alone(library: Path, tmp_path: Path) -> None:
+    in_fork(f"{__name__}:compile_again", library, TINY, tmp_path, 0, **Config(context_bytes=1).environ())
+    model, on_device = tmp_path / "ahead.onnx", ("--ep-library", library)
+    data = ("--input", MODELS / "tiny.inputs.npz", "--expect", MODELS / "tiny.expected.npz")
+    result = measure(model, *on_device, *data, *ONCE, out=tmp_path / "out")
+    assert result["placement"]["nodes"] == {EP_NAME: 1}
+    assert {it["checks"]["outputs"]["verdict"] for it in result["cases"]} == {"passed"}
+    for command in ("run", "inspect"):
+        ran = ortbench(command, model, "--ep", "cpu")
+        made = f"{model} was compiled ahead of time by {EP_NAME}, which CPUExecutionProvider cannot open"
+        assert (ran.code, ran.error_line) == (1, f"{made}: choose that EP with --ep")
+    ran = ortbench(
+        "start", model, *on_device, "--compile-cache", "ahead", "--iterations", 1, "--out", tmp_path / "again"
+    )
+    assert (ran.code, "was compiled ahead of time already" in ran.error_line) == (1, True)
 
 
 @pytest.mark.process

@@ -158,7 +158,9 @@ class Config:
     shape_run: str = "0"  # an inference whose first output has one item fewer than it should, in its first dimension.
     unbound_type: int = 0  # runs fail with bound inputs of this element type of ONNX (6 is int32), and not with arrays
     bfloat16: bool = False  # what each node computes is rounded to bfloat16
-    compile_us: float = 0.0  # how long it takes to compile nodes that were fused into one; what was compiled before takes none
+    compile_us: float = (
+        0.0  # how long it takes to compile nodes that were fused into one; what was compiled before takes none
+    )
     # Where a session is to keep what it compiles (`ep.context_enable`), at least so many bytes of each fused node become an EPContext
     # node; with 0 the device makes none. It opens such nodes in any case.
     context_bytes: int = 0

@@ -8,7 +8,7 @@ from ortbench.analysis.advice import Weight, again
 from ortbench.facts import Fact, Values, bytes_of, ns, share
 from ortbench.facts.sentences import Sentence
 from ortbench.model.metrics import metric
-from ortbench.model.modes import LATENCY, SECOND_INFERENCE, START_PARTS
+from ortbench.model.modes import CPU, LATENCY, SECOND_INFERENCE, START_PARTS
 from ortbench.model.result import OK, Result
 
 _DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
@@ -20,9 +20,6 @@ def kind_facts(result: Result) -> Iterator[Fact]:
         whole = case.median(LATENCY)
         if case.status != OK or not whole:
             continue
-        if compiled := result.part.get("compiled"):
-            made: Values = {"time": ns(compiled["compile_ns"]), "size": bytes_of(compiled["bytes"])}
-            yield Fact("compiled-ahead", "known", case.mode, made)
         parts = {part: took for part in START_PARTS if (took := case.median(part)) is not None}
         if parts:
             most = max(parts, key=lambda it: parts[it])
@@ -30,14 +27,29 @@ def kind_facts(result: Result) -> Iterator[Fact]:
             tried = again(result, "--opt-level", "all,basic,disable") if can_do_less else ""
             values: Values = {"share": share(parts[most] / whole), "time": ns(parts[most]), "whole": ns(whole)}
             yield Fact("start-part", "longest", case.mode, {**values, "part": metric(most).title}, tried)
+        yield from several_facts(result)
         first, second = case.median("start.first_inference"), case.median(SECOND_INFERENCE)
         if first is not None and second and first >= _LONGER * second:
             yield Fact("first-inference", "slow", case.mode, {"first": ns(first), "second": ns(second)})
 
 
+def several_facts(result: Result, _: str = "") -> list[Fact]:
+    """What was compiled ahead of the starts, beside others too, and whether the EP opens it."""
+    if (compiled := result.part.get("compiled")) is None:
+        return []
+    values: Values = {
+        "time": ns(compiled["compile_ns"]),
+        "size": bytes_of(compiled["bytes"]),
+        "ep": result.target["ep"],
+    }
+    values |= {"nodes": compiled["context_nodes"], "rest": compiled["other_nodes"]}
+    return [Fact("compiled-ahead", "partly" if compiled["other_nodes"] else "used", CPU, values)]
+
+
 # fmt: off
 SENTENCES = {
     ("start-part", "longest"): Sentence("Longest part of a start: {part}, {share} of the time to ready ({time} of {whole}).", "session: --optimized-model or --engine-cache; first inference: warm up before traffic comes; else keep the process alive", _ANSWER, "", "start", figure=("One start", "whole")),
-    ("compiled-ahead", "known"): Sentence("Starts open the model compiled ahead of time, in {time}: {size}.", "write these files with onnxruntime.ModelCompiler and ship them", _COST, "", "start"),
+    ("compiled-ahead", "used"): Sentence("Compiled ahead of time in {time}, {size}: {ep} opens {nodes:EPContext node} and has no other nodes to compile.", "write these files with onnxruntime.ModelCompiler (graph_optimization_level: that of the session) and ship them", _ANSWER, "", "start"),
+    ("compiled-ahead", "partly"): Sentence("Compiled ahead of time in {time}, {size}: {ep} opens {nodes:EPContext node}; not compiled ahead: {rest:other node}.", "see why the EP leaves these out (its log)", _ANSWER, "bad", "start"),
     ("first-inference", "slow"): Sentence("The first inference takes {first}, the second {second}.", "warm up before traffic comes", _GAIN, "", "start"),
 }

@@ -106,7 +106,8 @@ def build_page(
 
 def _headline_of_many(results: Sequence[Result], names: Sequence[str], judged: bool) -> str:
     """What there is to say first of several results: of configurations on the same work the best one, unless a verdict stands above."""
-    if part_of(results[0].kind, "facts", "several_facts") is not None:  # its kind is not for speed
+    kind = results[0].kind
+    if part_of(kind, "facts", "several_facts") is not None and not kind_of(kind).times_starts:  # it is not for speed
         return headline_of_many(results)
     found = ep_facts(results) or ([] if judged else [it.fact for it in bests(results, names)])
     is_one = len({result.model["path"] for result in results}) == 1
