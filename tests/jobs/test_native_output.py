@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from ortbench.core import output
+from ortbench.core import files, output
 from ortbench.measure.process import Client, WorkerLost
 from tests.conftest import MODELS, ONCE, SCREEN, ortbench
 from tests.refdevice import Config
@@ -101,6 +101,16 @@ def test_all_that_a_lost_worker_printed_is_kept(library: Path, unused: Path, tmp
     lost, warning = ran.err.splitlines()
     assert "the worker was ended by SIGABRT" in lost
     assert warning.startswith(f"ortbench: 2 warnings in out/{path}: Removing init")
+
+
+def test_a_file_that_cannot_be_written_is_noted(tmp_path: Path) -> None:
+    output.begin()
+    output.keep_in(tmp_path / "gone")
+    with (tmp_path / "printed").open("w+b") as printed:
+        printed.write(b"[TRT] ERROR: no engine")
+        output.take(printed, "process 1: candidate")
+    assert files.not_written() == [f"{tmp_path}/gone/stderr.txt was not written: No such file or directory"]
+    assert output.warning(where_shown=True) == "1 warning printed: [TRT] ERROR: no engine"
 
 
 CHATTY = """#!/bin/sh

@@ -92,3 +92,22 @@ def test_of_each_golden_scenario(name: str, clock: Clock, tmp_path: Path) -> Non
         clock.restart()
         carry_out(re.sub(r"\S+-STAMP", lambda found: str(next(place.glob(found[0].replace("STAMP", "*")))), it), place)
     assert bool(commands) == (name not in WITHOUT_COMMANDS)
+
+
+SOME = ("--iterations", 12, "--warmup", 1)  # enough for a claim
+MATRIX: list[tuple[str, tuple[object, ...]]] = [
+    *((name, ("run", *SOME)) for name in ("tiny", "recurrent_cell", "decoder_shared", "loop_on_device")),
+    ("multi_output", ("run", *SOME, "--input", MODELS / "multi_output.inputs.npz")),
+    ("cpu_island", ("start", "--iterations", 1)),
+    ("transformer_ids", ("soak", "--iterations", 9)),
+    ("decoder", ("load", "--concurrency", "1", "--duration", "0.05")),
+]
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(("name", "words"), MATRIX)
+def test_of_each_model(name: str, words: tuple[object, ...], tmp_path: Path) -> None:
+    (tmp_path / f"{name}.onnx").symlink_to(MODELS / f"{name}.onnx")
+    for it in suggested(measured(tmp_path, words[0], f"{name}.onnx", "--ep", "cpu", *words[1:])):
+        if it.startswith("ortbench"):
+            carry_out(it, tmp_path)

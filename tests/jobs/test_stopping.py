@@ -125,6 +125,21 @@ def test_in_every_stage(number: int, stage: str, tmp_path: Path) -> None:
     assert all(case["status"] == ("ok" if case["samples"] else "not_measured") for case in left["cases"])
 
 
+def test_while_modes_are_weighed(tmp_path: Path) -> None:
+    """Of three the first is weighed; nothing that was measured before is touched."""
+    modes = [word for mode in ("cpu-tensors", "device-tensors", "device-resident") for word in ("--mode", mode)]
+    line = run_line(tmp_path / "out", *modes, "--iterations", 2, "--measure-memory")
+    ran = stopped(INT, "asked arenas", 1, tmp_path, *line)
+    assert (ran.code, ran.err) == (130, "")
+    assert_whole(tmp_path / "out")
+    result = the_result(tmp_path / "out")
+    assert result["stopped"] == {"reason": "iterations", "value": 2, "per": "mode"}
+    assert [len(case["samples"]["latency"]) for case in result["cases"]] == [2, 2, 2]
+    assert [case["memory"]["failed"] for case in result["cases"]] == [None, "it was interrupted", "it was interrupted"]
+    assert result["cases"][0]["metrics"]["host_memory"]["value"] > 0
+    assert "memory of device-tensors could not be measured: it was interrupted" in ran.out
+
+
 LINES: dict[str, list[object]] = {
     "run": ["run", TINY, "--precision", "0.0001%"],
     "loop": ["loop", MODELS / "recurrent_cell.onnx", "--feedback", "hidden_out=hidden", "--precision", 0],
@@ -169,6 +184,14 @@ def test_while_files_are_written(times: int, tmp_path: Path) -> None:
     assert_whole(tmp_path)
     assert {path.name for path in exports.iterdir()} == set(names.values())
     assert {path.name for path in out.glob("*/[!.]*")} == {"result.json", "table.md", "table.csv"}
+
+
+def test_a_program_that_is_done_stays_done(tmp_path: Path) -> None:
+    script = "import atexit, os\natexit.register(lambda: os.kill(os.getpid(), 2))\nfrom ortbench.__main__ import main\nmain()"
+    line = [sys.executable, "-c", script, *map(str, run_line(tmp_path, "--iterations", 1))]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Saved in" in done.stdout
 
 
 _ENDS = """import atexit
