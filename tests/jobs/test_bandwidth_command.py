@@ -1,4 +1,4 @@
-"""`ortbench bandwidth` against the reference device's own trace."""
+"""`ortbench bandwidth` on the reference device: its own trace, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.features.bandwidth.analysis import measured_cases, memory_of, size_of
+from ortbench.features.bandwidth.analysis import failures, measured_cases, memory_of, size_of
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.modes import DIRECTIONS, H2D, HOST_ACCESSIBLE, ORDINARY
 from ortbench.model.result import Case, Result
@@ -76,3 +76,32 @@ def test_every_median_is_the_devices_and_two_calls_of_the_host(library: Path, tm
         known = (Config(**knobs).h2d_ns if way == H2D else Config(**knobs).d2h_ns)(size)
         assert set(events["planned_end_ns"] - events["start_ns"]) == {known}
         assert case.median(way) == round(median(events["end_ns"] - events["queued_ns"])) + 2 * CALL_NS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "knobs", "words"),
+    [
+        # Behind the trial of the memory.
+        ((), {"fail_alloc": "2+:default"}, "no copy can be measured: copies of 4.00 kB and more (pageable memory) are left out"),
+        (("--min-size", "100000GB", "--max-size", "100000GB"), {}, "would take more than half of the"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_measured_is_a_line_and_leaves_nothing(
+    arguments: tuple[str, ...], knobs: dict[str, Any], words: str, library: Path, tmp_path: Path
+) -> None:
+    ran = ortbench("bandwidth", "--ep-library", library, *arguments, "--out", tmp_path, **Config(**knobs).environ())
+    assert (ran.code, words in ran.error_line) == (1, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Proving syncs takes up to some thousands of copies; four times 3000 that are timed follow.
+@pytest.mark.parametrize(("trigger", "reason"), [("5+", "1 byte"), ("9000+", "after the timed copies: 1 byte")])
+def test_data_that_arrive_wrong_fail_the_copies(trigger: str, reason: str, library: Path, tmp_path: Path) -> None:
+    line = ("bandwidth", "--ep-library", library, "--min-size", "4kB", "--max-size", "4kB", "--iterations", 3000)
+    ran = ortbench(*line, "--out", tmp_path, **Config(wrong_copy=trigger).environ())
+    assert ran.code == 1
+    assert ran.error_line.endswith("differ after a copy to the device and back, first at 0")
+    (file,) = tmp_path.glob("bandwidth-*/bandwidth.json")
+    failed = [why for case in load(file, kind="bandwidth").cases for why in failures(case).values()]
+    assert (len(failed), all(why.startswith(reason) for why in failed)) == (4, True)
+    assert "✗ H2D copies of 4.00 kB (pageable memory), " in ran.out

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ortbench.facts.sentences import UNCLEAR, Check
+from ortbench.features.gate.gates.checks import Verdict
 from tests.conftest import Ran, modes, ortbench
 from tests.results import measured, result_of, steady
 from tests.truth import relu_model
@@ -62,3 +64,8 @@ def test_modes_that_only_a_limit_needs_are_not_compared(library: Path, tmp_path:
 def test_a_side_that_fails_is_no_verdict(fault: str, said: str, library: Path, tmp_path: Path) -> None:
     ran = live(library, tmp_path, "--ep-option", fault, *modes("device-resident"))
     assert (ran.code, said in ran.err) == (1, True)
+
+
+def test_a_regression_that_cannot_be_measured_again_cannot_be_told() -> None:
+    unclear = Verdict([result_of(), result_of()], [Check("a", UNCLEAR, "")], not_confirmed="m.onnx was changed")
+    assert unclear.sentence == "cannot tell, the regression could not be measured again: m.onnx was changed"
