@@ -51,6 +51,7 @@ def test_an_environment_is_called_by_its_folder(tmp_path: Path) -> None:
         "/home/me/project/.venv/bin/python3": "project",
         "/opt/1.24.4/Scripts/python.exe": "1.24.4",
         "/usr/bin/python3.12": "python3.12",
+        "/usr/local/bin/python3": "python3",
         "/opt/tools/my-python": "tools",
         f"{tmp_path}/other": "other",
         f"{tmp_path}/project/venv": "project",

@@ -52,6 +52,9 @@ def test_blocks_of_different_sizes() -> None:
     samples = [10] * 30 + [20] * 10 + [30] * 20  # half are 10, so the median lies halfway between 10 and 20
     assert (stats.summarise(samples).median, stats.median_interval(samples)) == (15, (10, 20))
     assert stats.median_interval(samples, [30, 10, 20]) == (10, 30)
+    # Half of every block lies below 100, whether all of it is 100 or half of it 90.
+    samples = [100] * 40 + ([90] * 5 + [110] * 5) * 6
+    assert stats.median_interval(samples) == stats.median_interval(samples, [10] * 10) == (100, 100)
 
 
 def test_exact_coverage_of_independent_samples() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ortbench.core.errors import BadInput
-from ortbench.core.expressions import match_pairs, names_in, value_of
+from ortbench.core.expressions import match_pairs, names_in, nearest, value_of
 from ortbench.features.loop.plan import Decoder, Steps, loop_of, steps_from
 from ortbench.model.modes import USUAL_LOOP_MODES, Part
 from ortbench.plan.option_types import parse_pairings
@@ -60,6 +60,8 @@ def test_patterns_that_fit_nothing_or_too_much() -> None:
         assert refusal(BadInput, match_pairs, pairs, OUTS, INS).startswith(f"--feedback {message}")
     dot = refusal(BadInput, match_pairs, [("a.c", "x")], ["abc"], ["x"])
     assert dot == "--feedback a.c=x: the model has no such output; it has abc"
+    assert (nearest("hiden", ["x", "hidden"]), nearest("x", [])) == ("; it has hidden …", "")
+    assert nearest("zzz", [f"name{n}" for n in range(9)]) == f"; it has {', '.join(f'name{n}' for n in range(8))} …"
 
 
 # Options

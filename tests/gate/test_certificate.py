@@ -148,6 +148,7 @@ def test_what_was_measured_before_ctrl_c_is_a_certificate_or_leaves_the_old_one(
     code, kept = certify(taken(3), True, tmp_path, monkeypatch)
     assert (code, kept is not None) == (INTERRUPTED, True)
     out = capsys.readouterr().out
+    assert "2 s                   0%\n   10 s                  ≈0%\n" in out
     assert "0 of 78 gates of equal code failed by a limit of 5% (at most 3.8% with 95% confidence)" in out
     assert "5% more work was found by 78 of 78 gates of 10 s at most" in out
     assert certify(taken(2), True, tmp_path, monkeypatch) == (INTERRUPTED, kept)

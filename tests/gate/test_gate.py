@@ -86,31 +86,31 @@ def test_the_worst_check_counts() -> None:
     ):  # fmt: skip
         assert overall([Check("name", each, "text") for each in checked]) == verdict
         assert CODES[verdict] == code
+    unclear = Verdict([result_of(), result_of()], [Check("a", UNCLEAR, "")], not_confirmed="m.onnx was changed")
+    assert unclear.sentence == "cannot tell, the regression could not be measured again: m.onnx was changed"
 
 
 FIRST = Check("cpu-tensors latency median", FAILED, "cpu-tensors: ratio 1.95", 1.95, 1.83, 5.16, 1.05, 9)
 
 
 @pytest.mark.parametrize(
-    ("again", "reason", "verdict"),
+    ("again", "reason", "verdict", "said"),
     [
-        ((FAILED, 1.9, 1.8, 2.5), None, FAILED),
-        ((PASSED, 1.01, 0.98, 1.03), None, UNCLEAR),
-        ((UNCLEAR, 1.04, None, None), None, UNCLEAR),
-        ((UNCLEAR, None, None, None), None, UNCLEAR),
-        (None, "the worker was ended by SIGSEGV", UNCLEAR),
+        ((FAILED, 1.9, 1.8, 2.5), None, FAILED, "ratio 1.900 (98% CI 1.800 to 2.500, 12 rounds); by both runs, of one process a side each, 1.800 to 5.160"),
+        ((PASSED, 1.01, 0.98, 1.03), None, UNCLEAR, "ratio 1.010 (98% CI 0.980 to 1.030, 12 rounds), so the regression is not confirmed"),
+        ((UNCLEAR, 1.04, None, None), None, UNCLEAR, "ratio 1.040, so the regression is not confirmed"),
+        ((UNCLEAR, None, None, None), None, UNCLEAR, "it was not measured, so the regression is not confirmed"),
+        (None, "the worker was ended by SIGSEGV", UNCLEAR, "it failed: the worker was ended by SIGSEGV, so the regression is not confirmed"),
     ],
-)
-def test_a_regression_takes_two_that_say_so(again: Any, reason: str | None, verdict: str) -> None:
+)  # fmt: skip
+def test_a_regression_takes_two_that_say_so(again: Any, reason: str | None, verdict: str, said: str) -> None:
     second = []
     if again is not None:
         word, ratio, low, high = again
         second = [Check(FIRST.name, word, "cpu: again", ratio, low, high, 1.05, 12)]
     [check] = confirm_checks([FIRST], {FIRST.name}, second, *([reason] if reason else []))
-    assert (check.verdict, check.ratio, check.low, check.high, check.rounds) == (verdict, 1.95, 1.83, 5.16, 9)
-    assert check.text.startswith(f"{FIRST.text}; again with fresh workers: ")
-    assert ("the regression is not confirmed" in check.text, (reason or "") in check.text) == (verdict == UNCLEAR, True)
-    assert verdict == UNCLEAR or "1.800 to 5.160" in check.text  # by both
+    assert (check.verdict, check.text) == (verdict, f"{FIRST.text}; again with fresh workers: {said}")
+    assert (check.ratio, check.low, check.high, check.rounds) == (1.95, 1.83, 5.16, 9)
 
 
 def ratio_test(limit: float, at_most: bool = True, mode: str = "cpu-tensors") -> RatioTest:
@@ -128,6 +128,7 @@ def test_nothing_is_decided_while_the_medians_say_otherwise() -> None:
     check = tests.check(it)
     assert (check.verdict, (check.high or 9) < 1.05) == (UNCLEAR, True)
     assert check.doubt is not None
+    assert "the ratio of the medians, 1.191, lies on the other side" in check.doubt
     assert check.text.endswith(check.doubt)
     for number in range(24, 60):  # the machine is quiet: both say the same
         tests.add(BASELINE, "cpu-tensors", "latency", number, [1000, 1000, 1000])
@@ -270,8 +271,8 @@ def test_cpu_nodes() -> None:
     }
     for changes, most, verdict, said in (
         ({"placement__cpu_operators": {}}, 0, PASSED, "no node falls back to the CPU"),
-        (two, 3, PASSED, "3 nodes on the CPU (Gather, Shape)"),
-        (two, 2, FAILED, "3 nodes on the CPU (Gather, Shape)"),
+        (two, 3, PASSED, "3 nodes on the CPU (Gather, Shape), must be at most 3"),
+        (two, 2, FAILED, "3 nodes on the CPU (Gather, Shape), must be at most 2"),
         (
             {"target__ep": "CPUExecutionProvider"},
             0,
@@ -319,10 +320,15 @@ APART = run_of(measured("device-resident", latency=steady([750] * ENOUGH, first=
 @pytest.mark.parametrize(
     ("result", "most", "verdict", "said"),
     [
-        (COPYING, 0.3, PASSED, "≈25% of latency"),
+        (COPYING, 0.3, PASSED, "≈25% of latency (sequential test: 98% CI 25% to 25%, 9 rounds), must be at most 30%"),
         (COPYING, 0.2, FAILED, "≈25% of latency"),
         (COPYING, 0.0, FAILED, "≈25% of latency"),
-        (run_of(cpu_tensors=[1000], device_resident=[1100]), 0.3, UNCLEAR, "≈0% of latency"),
+        (
+            run_of(cpu_tensors=[1000], device_resident=[1100]),
+            0.3,
+            UNCLEAR,
+            "must be at most 30%; a verdict takes 9 rounds: ",
+        ),
         (APART, 0.3, UNCLEAR, "not measured"),  # there is no round that both modes have
         (run_of(broken("device-resident"), cpu_tensors=BASE), 0.3, FAILED, "it broke"),
         (ON_HOST, 0.0, PASSED, "CPUExecutionProvider computes in host memory: nothing is copied"),

@@ -77,9 +77,12 @@ def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
     found = check_alone(result, Limits(slo={"p99": 20 * MS}))
     expected = {10: PASSED, 20: UNCLEAR, 30: FAILED, 40: UNCLEAR, 50: FAILED}
     assert verdicts(found) == {f"SLO of cpu-tensors p99 rate={rate}": word for rate, word in expected.items()}
+    said = "p99 of cpu-tensors at 10 requests/s: 15.0 ms (at most 15.3 ms with 95% confidence), must be at most 20 ms"
+    assert found[0].text == said
     by_clients = load_result(closed("cpu-tensors", 1, 100, 5.0), closed("cpu-tensors", 4, 100, 99.0))
     found = check_alone(by_clients, Limits(slo={"max": 50 * MS}))
     assert [it.verdict for it in found] == [PASSED, FAILED]
+    assert found[0].text == "max of cpu-tensors with 1 client: 20.0 ms, must be at most 50 ms"
 
 
 def test_an_slo_is_read_from_its_option() -> None:
@@ -102,7 +105,8 @@ def test_a_speedup_holds_at_every_number_of_clients() -> None:
     found = check_alone(serving(), Limits(min_speedup={"device-tensors": 1.5}))
     expected = {1: PASSED, 2: PASSED, 4: FAILED, 8: FAILED}
     assert verdicts(found) == {f"device-tensors speedup concurrency={n}": word for n, word in expected.items()}
-    assert found[0].ratio == pytest.approx(2.0)
+    ratio = "ratio 2.000 (1.972 to 2.028), must be at least 1.5"
+    assert found[0].text == f"throughput of device-tensors concurrency=1 to that of cpu-tensors: {ratio}"
     required = check_alone(serving(), Limits(require_modes=("device-tensors", "host-accessible")))
     assert verdicts(required) == {"mode device-tensors": PASSED, "mode host-accessible": FAILED}
 

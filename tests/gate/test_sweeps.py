@@ -43,7 +43,7 @@ def test_every_shape_is_held_against_the_baseline() -> None:
         for mode in USUAL
     }
     (check,) = [it for it in found if it.name == "cpu-tensors latency median batch=4"]
-    assert check.ratio == pytest.approx(1.2)
+    assert "1.92 ms against 1.60 ms, ratio 1.200 (1.165 to 1.236 with the noise of both runs), must be at" in check.text
     for metrics, names in [
         (["cpu-tensors.median@batch=4"], ["cpu-tensors latency median batch=4"]),
         (["p99@batch=1"], ["cpu-tensors latency p99 batch=1", "device-resident latency p99 batch=1"]),

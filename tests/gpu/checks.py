@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from ortbench.core.units import duration, energy, size
@@ -121,10 +122,9 @@ def external(name: str, result: Result) -> Check:
     """Inputs were read in the memory of another library."""
 
     def read(case: Mapping[str, Any]) -> str | None:
-        found = case["checks"].get("external")
-        if found is None or not proved(case, "external"):
-            return None if MODES[case["mode"]].external_inputs else ""
-        return f"in {found['place']}: {found['how']}"
+        if proved(case, "external"):
+            return f"in {case['checks']['external']['place']}: {case['checks']['external']['how']}"
+        return None if MODES[case["mode"]].external_inputs else ""
 
     return outputs(name, result, read)
 
@@ -246,18 +246,13 @@ def profile(name: str, found: Result) -> Check:
         return Check(name, NOT_RUN, later)
     if nsight is None or not nsight["ranges"]:
         return Check(name, FAIL, "Nsight Systems recorded nothing that can be read")
-    samples = {
-        f"{case['mode']}/{phase}": sum(case["samples"][phase])
-        for case in found["session"]["cases"]
-        for phase in (*PHASE_NAMES, LATENCY)
-        if phase in case["samples"]
-    }
-    sums = {of: (ns, sum(nsight["ranges"].get(of, {"durations_ns": []})["durations_ns"])) for of, ns in samples.items()}
-    wrong = [
-        f"{of} {duration(ours)} by ortbench, {duration(theirs)} by Nsight"
-        for of, (ours, theirs) in sums.items()
-        if abs(theirs - ours) > max(NSIGHT_APART * ours, NSIGHT_APART_NS)
-    ]
+    wrong = []
+    for case, phase in product(found["session"]["cases"], (*PHASE_NAMES, LATENCY)):
+        of = f"{case['mode']}/{phase}"
+        ours = sum(case["samples"].get(phase, ()))
+        theirs = sum(nsight["ranges"].get(of, {"durations_ns": []})["durations_ns"])
+        if phase in case["samples"] and abs(theirs - ours) > max(NSIGHT_APART * ours, NSIGHT_APART_NS):
+            wrong.append(f"{of} {duration(ours)} by ortbench, {duration(theirs)} by Nsight")
     copied = sum(it["size"] for it in nsight["copies"])
     work = f"{nsight['kernels']} kernels, {size(copied)} copied" if nsight["gpu"] else "no CUDA work"
     limit = f"limit of sums {NSIGHT_APART:.0%} or {duration(NSIGHT_APART_NS)}"
@@ -271,7 +266,7 @@ def memory(name: str, result: Result) -> Check:
     if not ok or not all(case.get("memory") and not case["memory"]["failed"] for case in ok):
         return Check(name, FAIL, "a mode has none")
     sizes = ((case, value(case, "device_memory")) for case in ok)
-    parts = (f"{it['mode']} {size(held or 0)} ({it['memory']['device']})" for it, held in sizes)
+    parts = (f"{it['mode']} {'none' if held is None else size(held)} ({it['memory']['device']})" for it, held in sizes)
     return Check(name, PASS, "; ".join(parts))
 
 

@@ -40,6 +40,7 @@ from ortbench.worker.modes import ResidentMode, make_mode
 from tests import virtual
 from tests.gpu import checks
 
+_HELD: list[Any] = []  # memory that copies are made of
 _TURN_NS = 30_000_000  # long against a readback, short against what else a machine does
 
 
@@ -158,16 +159,14 @@ def _plain_copies(runtime: ctypes.CDLL, size: int, pinned: bool) -> dict[str, Ca
     if pinned:
         _succeed(runtime.cudaHostAlloc(ctypes.byref(host), ctypes.c_size_t(size), 0))
     else:
-        _HELD.append(np.ones(size, np.uint8))
-        host.value = _HELD[-1].ctypes.data
+        ordinary = np.ones(size, np.uint8)
+        host.value = ordinary.ctypes.data
+        _HELD.append(ordinary)
     count = ctypes.c_size_t(size)
     return {
         "h2d": lambda: _succeed(runtime.cudaMemcpy(device, host, count, 1)),
         "d2h": lambda: _succeed(runtime.cudaMemcpy(host, device, count, 2)),
     }
-
-
-_HELD: list[Any] = []
 
 
 def _succeed(code: int) -> None:

@@ -2,11 +2,9 @@
 
     python -m tests.gpu.pack OUT_DIR [--python 3.12] [--sm 90] [--there NAME …] [--also NAME …] [--nsys FOLDER] [--part MIB]
 
-pip downloads them, with what they need, for the Python of that machine. onnxruntime-gpu is by far the largest: it has
-CUDA code for many architectures, of which a machine needs that of its own card (`--sm 90`: H100, H200). The images of all
-others are blanked, which the driver never loads, and TensorRT's part is left out. What is there already need not travel
-(`--there numpy --there onnx`). `--also onnxruntime-ep-webgpu` adds a package, `--nsys` what `nsys profile` needs of Nsight Systems: its
-report is imported elsewhere. Writes ``site.tar.xz``, in parts of so many MiB where more cannot be sent at a time.
+pip downloads them, with what they need, for the Python of that machine. onnxruntime-gpu is by far the largest: it has CUDA code for many
+architectures, of which a machine needs that of its own card. The images of all others are blanked, which the driver never loads, and
+TensorRT's part is left out. README.md in this folder has the options. Writes ``site.tar.xz``, whole or in parts of so many MiB.
 """
 
 from __future__ import annotations
@@ -50,18 +48,10 @@ _ELF_IMAGE = 2  # the other kinds are PTX and the like, which the driver would c
 def install(site: Path, python: str, also: Sequence[str] = ()) -> None:
     """Have pip put the packages and what they need into a folder, for a Python on 64-bit x86 Linux."""
     platforms = [word for tag in _MANYLINUX for word in ("--platform", f"manylinux_{tag}_x86_64")]
-    line = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-compile",
-        "--only-binary=:all:",
-        "--target",
-        str(site),
-    ]
-    line += ["--python-version", python, "--implementation", "cp", *platforms, "--platform", "manylinux2014_x86_64"]
+    words = (
+        "-m pip install --quiet --no-compile --only-binary=:all: --implementation cp --platform manylinux2014_x86_64"
+    )
+    line = [sys.executable, *words.split(), *platforms, "--python-version", python, "--target", str(site)]
     subprocess.run([*line, *PACKAGES, *also], check=True)
 
 
@@ -173,9 +163,8 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="OUT_DIR")
     parser.add_argument("--python", default="3.12", help="of that machine")
     parser.add_argument("--sm", type=int, default=90, help="architecture of its card: 90 is H100 and H200")
-    parser.add_argument(
-        "--there", action="extend", nargs="+", default=[], metavar="NAME", help="packages that it has; or others"
-    )
+    there = "packages that it has; others may be named"
+    parser.add_argument("--there", action="extend", nargs="+", default=[], metavar="NAME", help=there)
     parser.add_argument("--also", action="append", default=[], metavar="NAME", help="one more package; repeatable")
     parser.add_argument("--nsys", type=Path, metavar="FOLDER", help="target-linux-x64 of Nsight Systems")
     parser.add_argument("--part", type=int, metavar="MIB", help="the largest file that can be sent")
