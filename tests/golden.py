@@ -6,7 +6,7 @@ The scenarios are those of `tests.benchmarks.same`, measured in virtual time or 
 what they leave now is compared with the files in tests/golden_files, as a test does for each; with it the files are written anew.
 What depends on the machine or on versions of other packages is left out, long lists are shortened to their ends and their sum,
 numbers have six digits, a part of JSON stands once, and of a page there is the text that a reader sees. Other files than `run`'s have
-what is their kind's own: of a result nothing that is the same in run.txt, and no figures of the machine.
+what is their kind's own: of a result nothing that is the same in run.txt, no figures of the machine, and nothing that has no value.
 """
 
 from __future__ import annotations
@@ -51,12 +51,13 @@ _TABLES_NOT_AGAIN = re.compile(r"## Resource usage: host CPU(?:.*\n)+?(?=`ortben
 _LEFT_OUT = (".svg", ".npz", "suite.toml", "chain.toml", ".gitignore")
 # What `run` has too: a page, and the files of each run of a scenario with several.
 _AS_OF_RUN = re.compile(r"(?!run ).*\.html|(suite|gate-slower|stored-again) .*/(result\.json|table\.(md|csv))")
-_MACHINE = re.compile(r"\nCPU\n(?:.*\n)*?(?=Command\n)")  # of a page, what it says of machine and packages
+_MACHINE = re.compile(r"\nCPU \| (?:.*\n)*?(?=Command\n)")  # of a page, what it says of machine and packages
+_ONE_LINE = ("code", "tr")
 _WIDTH = 220  # of a line of JSON that could be several: statistics fit one
 _LONG = 200  # characters of a text, or of a part of JSON, that is not repeated
 _LONGEST = 6  # items of a list of numbers that is written whole
 _TEXTS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
-    (re.compile(r"(ONNX Runtime|onnxruntime|Python)([ \n])\d+\.\d+[\w.]*"), r"\1\2VERSION"),
+    (re.compile(r"(ONNX Runtime|onnxruntime|Python)( \| |[ \n])\d+\.\d+[\w.]*"), r"\1\2VERSION"),
     (re.compile(r"(?<=CPUExecutionProvider )1\.\d+\.\d+ on [^,]*"), "VERSION on CPU"),
     (re.compile(r"\d+ cores?(?=, ONNX Runtime)"), "CORES"),
     (re.compile(r"EP version: 1\.\d+\.\d+"), "EP version: VERSION"),
@@ -69,28 +70,33 @@ _TEXTS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
 
 
 class _Text(HTMLParser):
-    """The text of a page that a reader sees, a line each."""
+    """The text of a page that a reader sees, a line each; that of a command, or of a row of a table, is one."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
         self._hidden = 0
-        self._command: list[str] | None = None  # the parts of one, which are a line
+        self._parts: list[str] = []
+        self._inside: list[str] = []  # what makes one line of all that is in it, the innermost last
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        if tag == "code":
-            self._command = []
+        if tag in _ONE_LINE:
+            self._inside.append(tag)
+        elif tag in ("td", "th") and "".join(self._parts).strip():
+            self._parts.append(" | ")
         self._hidden += tag in ("style", "script", "svg", "template")
 
     def handle_endtag(self, tag: str) -> None:
-        if tag == "code" and self._command is not None:
-            command, self._command = "".join(self._command), None
-            self.handle_data(command)
+        if self._inside[-1:] == [tag]:
+            self._inside.pop()
+        if not self._inside and tag in _ONE_LINE:
+            self.lines += [line] if (line := " ".join("".join(self._parts).split())) else []
+            self._parts = []
         self._hidden -= tag in ("style", "script", "svg", "template")
 
     def handle_data(self, data: str) -> None:
-        if self._command is not None:
-            self._command.append(data)
+        if self._inside and not self._hidden:
+            self._parts.append(data)
         elif not self._hidden and (text := " ".join(data.split())):
             self.lines.append(text)
 
@@ -118,8 +124,8 @@ def carried_out(name: str, install: Install, folder: Path) -> Seen:
         if text[:1] in ("{", "["):
             with suppress(ValueError):  # or it is a table that begins so
                 value = _shortened(json.loads(text))
-                if scenario != "run" and "schema_version" in value:
-                    value = _beside(value, _of_run())
+                if scenario != "run":
+                    value = _beside(_said(value), _of_run()) if "schema_version" in value else _said(value)
                 text = _laid_out(_once(value, file, parts))
         text = text.rstrip("\n")
         same = next((it for it, other in found.items() if other == text and len(text) > _LONG), None)
@@ -130,11 +136,11 @@ def carried_out(name: str, install: Install, folder: Path) -> Seen:
 @cache
 def _of_run() -> Any:
     """The result that `run` left, as it is committed."""
-    return json.loads(read((FOLDER / "run.txt").read_text(encoding="utf-8"))["r.json"])
+    return _said(json.loads(read((FOLDER / "run.txt").read_text(encoding="utf-8"))["r.json"]))
 
 
 def _beside(value: Any, run: Any) -> Any:
-    """A result, or a part of one, without what is the same in that of `run`, and without figures of the machine."""
+    """A result, or a part of one, without what is the same in that of `run`, and without figures of the machine; what it lacks is ``not``."""
     if not isinstance(value, dict) or not isinstance(run, dict):
         return value
     own = {
@@ -149,6 +155,13 @@ def _beside(value: Any, run: Any) -> Any:
         cases = ((it, modes.get(it["mode"], run["cases"][0])) for it in value["cases"])
         own["cases"] = [{"mode": it["mode"], **_beside(it, of_run)} for it, of_run in cases]
     return own
+
+
+def _said(value: Any) -> Any:
+    """JSON without the keys of objects that have no value."""
+    if isinstance(value, dict):
+        return {key: _said(it) for key, it in value.items() if it is not None}
+    return [_said(it) for it in value] if isinstance(value, list) else value
 
 
 def _shortened(value: Any) -> Any:
