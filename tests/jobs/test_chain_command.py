@@ -13,12 +13,13 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.core.errors import BadInput
+from ortbench.core.errors import BadInput, WrongOutputs
 from ortbench.features.chain import worker as chain_worker
 from ortbench.features.chain.toml import plan_of
+from ortbench.features.loop.worker.bound import BoundLoop, LinkedValue
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
-from ortbench.worker import State
+from ortbench.worker import State, measuring
 from tests import traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.expect import refusal
@@ -229,6 +230,21 @@ def test_an_ep_that_fails_in_a_stage_is_said_with_it(tmp_path: Path, library: Pa
     assert (cpu.status, resident.status) == ("failed", "ok")
     assert re.match(r"stage (first|last): the run failed: |stage middle: step [123] of 3 failed: ", str(cpu.reason))
     assert str(cpu.reason) in ran.err
+
+
+def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stage that takes memory of its own in place of what the one before it left there."""
+    link_value = BoundLoop.link_value
+
+    def other(self: BoundLoop, out: int, stays: bool) -> LinkedValue:
+        value, slot = link_value(self, out, stays), self.end(out)
+        return LinkedValue(slot.memory.allocate(slot.spec, slot.array.shape), value.array)
+
+    state = open_in_process(write(tmp_path, defaults("cpu") + STAGES + BETWEEN))
+    measuring.prepare(state, "device-resident", 1)
+    monkeypatch.setattr(BoundLoop, "link_value", other)
+    with pytest.raises(WrongOutputs, match=r"^96 of 96 values of output middle\.aside of step 1 differ"):
+        measuring.prepare(state, "device-resident", 1)
 
 
 def test_a_chain_is_compared_with_another_live(tmp_path: Path, library: Path) -> None:

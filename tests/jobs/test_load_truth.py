@@ -99,17 +99,22 @@ SHAPED = MODELS / "multi_output.onnx"
 KNOBS = {"compute_us": 1000.0, "item_us": 500.0, "upload_latency_us": 0.0, "download_latency_us": 0.0, "upload_gbps": 0.0, "download_gbps": 0.0}  # fmt: skip
 
 
+def mixed(library: Path, folder: Path, order: str, *arguments: object, **knobs: float) -> tuple[Result, Case]:
+    config = Config(**{**KNOBS, **knobs})  # type: ignore[arg-type]
+    line = ("--dim", "batch=1,4", "--shape-order", order, "--processes", 1, *arguments)
+    code, result, _, errors = run_on_device(library, SHAPED, config, folder, *line, command="load")
+    assert (code, errors) == (0, "")
+    (case,) = load_cases(result)
+    return result, case
+
+
 def p99s(case: Case, key: str) -> list[float]:
     return [there(case.stats(f"{key}.batch={batch}")).p99 for batch in (1, 4)]
 
 
 def test_a_mix_of_shapes_costs_what_a_change_of_shape_does(library: Path, tmp_path: Path) -> None:
     """1 ms, 0.5 ms an item, and 0.3 ms where the inference before had another shape: always in turns, never apart."""
-    config = Config(**KNOBS, switch_us=300)  # type: ignore[arg-type]
-    line = ("--dim", "batch=1,4", "--shape-order", "cycle", "--processes", 1, "--concurrency", 1, "--duration", 1)
-    code, result, _, errors = run_on_device(library, SHAPED, config, tmp_path, *line, command="load")
-    assert (code, errors) == (0, "")
-    (case,) = load_cases(result)
+    result, case = mixed(library, tmp_path, "cycle", "--concurrency", 1, "--duration", 1, switch_us=300)
     assert (result.part["order"], result.part["shapes"]) == ("cycle", ["batch=1", "batch=4"])
     rest = p99s(case, "apart")[0] - 1_500_000  # what the host takes
     assert 0 < rest < 200_000
@@ -121,6 +126,19 @@ def test_a_mix_of_shapes_costs_what_a_change_of_shape_does(library: Path, tmp_pa
     assert {*alone} == {1_800_000 + rest, 3_300_000 + rest}  # back to back, the mix too
     assert there(case.stats("apart.all")).p99 == 3_000_000 + rest
     assert case.value("mixing.all") == pytest.approx((3_300_000 + rest) / (3_000_000 + rest))
+
+
+def test_requests_of_a_short_shape_wait_behind_those_of_a_long_one(library: Path, tmp_path: Path) -> None:
+    """One every 2.5 ms, of 1.5 ms and 3 ms in turns with one worker: too many of the long shape alone, and 2.25 ms in the mix."""
+    _, case = mixed(library, tmp_path, "cycle", "--rate", 400, "--arrivals", "uniform", "--duration", 1)
+    rest = p99s(case, "apart")[0] - 1_500_000
+    assert 0 < rest < 200_000
+    long = 3_000_000 + rest
+    waits = long - 2_500_000  # of a request that comes while the one before runs
+    assert there(case.stats("mixed.batch=4")).median == pytest.approx(long, abs=50_000)
+    assert there(case.stats("mixed.batch=1")).median == pytest.approx(1_500_000 + rest + waits, abs=50_000)
+    assert there(case.stats("apart.batch=4")).max > 10 * long  # its queue grows, so that there is no ratio
+    assert [case.value(f"mixing.{name}") for name in ("batch=1", "batch=4", "all")] == [None] * 3
 
 
 # Requests that are padded: 1 ms, and 0.5 ms an item

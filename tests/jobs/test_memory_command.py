@@ -11,6 +11,7 @@ import pytest
 from tests import softcuda
 from tests.conftest import cases, measure, modes
 from tests.expect import there
+from tests.jobs.test_chain_command import BETWEEN, BYTES, STAGES, defaults, run
 from tests.refdevice import Config, Trace
 from tests.truth import relu_model, run_on_device
 
@@ -61,6 +62,18 @@ def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path,
         assert 0 < before < session <= peak
     rows = map(str.split, out.partition("Resource usage: memory")[2].splitlines())
     assert ["pipelined", "262", "kB"] in [row[:3] for row in rows]
+
+
+def test_a_chain_is_the_sum_of_its_stages(library: Path, tmp_path: Path) -> None:
+    """With cpu each session has its tensors while it runs, which is one after the other; with device-resident all are there."""
+    config = Config(compute_us=100, trace=tmp_path / "trace")
+    result, _ = run(tmp_path, defaults(library) + STAGES + BETWEEN, *QUICK, **config.environ())
+    tensors = {"first": 2, "middle": 4, "last": 3}
+    _, (_, of_cpu), _, (_, of_resident), _ = by_worker(Trace.read(tmp_path / "trace"), "default")
+    assert of_cpu == max(tensors.values()) * BYTES
+    assert [case.value("device_memory") for case in result.cases] == [sum(tensors.values()) * BYTES, of_resident]
+    how = there(result.cases[0].own["memory"])["arenas_how"]
+    assert how.endswith("; the sum of what each stage's had at most, which need not be at the same time")
 
 
 def test_the_cpus_arena_holds_the_tensors_of_the_model(tmp_path: Path) -> None:
