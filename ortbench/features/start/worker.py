@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import onnxruntime as ort
 
-from ortbench.core.errors import Unsupported, ort_text
+from ortbench.core.errors import BenchmarkFailed, Unsupported, ort_text
 from ortbench.worker import environment
 from ortbench.worker.session import make_session_options, node_placements, open_model
 
@@ -26,9 +26,6 @@ def compile_ahead(state: State, path: str) -> Compiled:
     `Unsupported`: the EP compiles none of it so."""
     opened = state.opened
     provider = opened.model.provider
-    failed = f"{provider.name} compiles no part of this model ahead of time"
-    if provider.ep_device is None:
-        raise Unsupported(failed)
     if any(operator == CONTEXT for _, _, operator in node_placements(opened.model) or ()):
         raise Unsupported("this model was compiled ahead of time already: start it without --compile-cache ahead")
     options = make_session_options(opened.target, provider, dict(opened.target.options))
@@ -39,13 +36,19 @@ def compile_ahead(state: State, path: str) -> Compiled:
             embeds = opened.target.session_config.get(EMBED_MODE) == "1"  # which the compiler sets itself
             # As a session does, so that the EP compiles the same graph; the compiler's own default optimises none of it.
             optimization = {"graph_optimization_level": options.graph_optimization_level}
+            if provider.ep_device is None:
+                options.add_provider(provider.name, dict(opened.target.options))
             compiler = ort.ModelCompiler(options, opened.path, embeds, flags=needs_nodes, **optimization)
             compiler.compile_to_file(path)
     except Exception as error:
+        failed = f"{provider.name} compiles no part of this model ahead of time"
         raise Unsupported(f"{failed}: {ort_text(error)}") from None
     took = time.perf_counter_ns() - start
     files = [it for it in Path(path).parent.iterdir() if it.name.startswith(Path(path).stem)]
-    placed = node_placements(open_model(path, opened.target, provider)) or []
+    try:
+        placed = node_placements(open_model(path, opened.target, provider)) or []
+    except BenchmarkFailed as error:
+        raise Unsupported(f"what {provider.name} compiled ahead of time does not open: {error}") from None
     own = [operator for ep, _, operator in placed if ep == provider.name]
     taken = own.count(CONTEXT)
     size = sum(it.stat().st_size for it in files)
