@@ -171,6 +171,7 @@ def devices(
     *,
     check: AnyPath | None = None,
     ep_library: AnyPath | None = None,
+    ep_option: Mapping[str, str | float] | None = None,
     python: AnyPath | None = None,
 ) -> Listed: ...
 def gate(

@@ -14,9 +14,10 @@ from tests.refdevice import Config
 pytestmark = pytest.mark.process
 
 
-def check(library: Path, **knobs: Any) -> tuple[int, dict[str, tuple[str, str]]]:
+def check(library: Path, *options: str, **knobs: Any) -> tuple[int, dict[str, tuple[str, str]]]:
     """The exit code, and by what was checked the verdict and why."""
-    ran = ortbench("devices", "--check", library, "--json", "-", **Config(**{"compute_us": 200, **knobs}).environ())
+    line = ("devices", "--check", library, *options, "--json", "-")
+    ran = ortbench(*line, **Config(**{"compute_us": 200, **knobs}).environ())
     assert ran.err == ""
     (checks,) = json.loads(ran.out)["checks"]
     return ran.code, {it["what"]: (it["verdict"], it["how"]) for it in checks}
@@ -31,6 +32,7 @@ def test_an_ep_that_keeps_its_contract(library: Path) -> None:
     assert {verdict for verdict, _ in found.values()} == {"passed"}
     assert found["mode host-accessible"][1].startswith("zero-copy is verified")
     assert found[WAITS] == ("passed", "session.run does")
+    assert check(library, "--ep-option", "honesty=async")[1][WAITS] == ("passed", "synchronize_outputs() does")
 
 
 def test_what_an_ep_does_not_offer_is_no_failure(library: Path) -> None:

@@ -10,7 +10,7 @@ FEATURE = Feature(
             order=10,
             sentence="List execution providers, their devices, memory and modes.",
             page="choose-ep.md",
-            options={"ep-library": {}, "python": {}, "json": {}, "verbose": {}},
+            options={"ep-library": {}, "ep-option": {}, "python": {}, "json": {}, "verbose": {}},
         )
     },
     requests=dict.fromkeys(("devices", "check_device", "check_runs", "check_shapes"), "worker"),

@@ -23,4 +23,4 @@ def devices(**options: Any) -> Listed:
     """
     with read_call("devices", options) as call, until_interrupted():
         target, library = listing_of(call.given)
-        return list_devices(target.library, target.python, library)
+        return list_devices(target, library)

@@ -9,5 +9,4 @@ def devices(given: RawOptions) -> None:
     target, library = listing_of(given)
     from ortbench.features.devices import job
 
-    shown = given.get("json"), library, given.get("verbose", False)
-    raise SystemExit(job.show_devices(target.library, target.python, *shown))
+    raise SystemExit(job.show_devices(target, given.get("json"), library, given.get("verbose", False)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,6 @@ from ortbench.features.devices.model import FAILED, NOT_OFFERED, PASSED, Check, 
 from ortbench.jobs import write_json
 from ortbench.measure.process import Client, ask_once
 from ortbench.model.modes import MODES, Mode
-from ortbench.model.protocol import ListedEp
 from ortbench.plan.target import Inputs, Target
 
 _LIST_S = 120.0  # the longest wait for the list
@@ -44,8 +43,8 @@ _SYMBOLIC = {
 _COMPARE_SHAPES = "compare shapes before writing to what KernelContext_GetPreallocatedOutput gives"
 
 
-def check_library(library: str, listed: Listed, python: str | None) -> Listed:
-    """What was listed of a library, with ``checks`` of each of its devices, by the interpreter `python` or this one;
+def check_library(library: str, listed: Listed, target: Target) -> Listed:
+    """What was listed of a library, with ``checks`` of each of its devices, by the interpreter of a target, with its EP options;
     `BenchmarkFailed` where it does not load, or finds no device."""
     own = [ep for ep in listed["eps"] if ep["library"] == library]
     if not any(ep["devices"] for ep in own):
@@ -59,22 +58,20 @@ def check_library(library: str, listed: Listed, python: str | None) -> Listed:
             onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {texts[name]}'), path)
         devices = [(ep, number) for ep in own for number in range(len(ep["devices"]))]
         checks = [
-            [*_check_device(library, ep, number, among_all, models, python)]
+            [*_check_device(replace(target, ep=ep["name"], library=library, device=number), among_all, models)]
             for among_all, (ep, number) in enumerate(devices)
         ]
     return {**listed, "eps": own, "checks": checks}
 
 
-def _check_device(
-    library: str, ep: ListedEp, number: int, among_all: int, models: Mapping[str, str], python: str | None
-) -> Iterator[Check]:
+def _check_device(target: Target, among_all: int, models: Mapping[str, str]) -> Iterator[Check]:
     try:
-        with Client(_LIMIT_S, python) as client:
-            yield from client.ask("check_device", library=library, number=among_all)
+        with Client(_LIMIT_S, target.python) as client:
+            yield from client.ask("check_device", library=target.library, number=among_all)
     except OrtbenchError as error:
         yield Check(part="memory", what="allocate, copy and stream", verdict=FAILED, how=str(error))
-    open_ = partial(_session_of, target=Target(ep=ep["name"], library=library, device=number), python=python)
-    operator, why = _find_model(models, open_, ep["name"])
+    open_ = partial(_session_of, target=target)
+    operator, why = _find_model(models, open_, target.ep)
     if operator is None:
         what = f"a session of one of {', '.join(_MODELS)}"
         yield Check(part="run", what=what, verdict=FAILED if why else NOT_OFFERED, how=why or "it takes none")
@@ -82,7 +79,7 @@ def _check_device(
     session = partial(open_, models[operator])
     for mode in MODES.values():
         yield from _check_mode(session, mode)
-    yield _check_shapes(partial(open_, models[f"{operator}, symbolic"]), ep["name"])
+    yield _check_shapes(partial(open_, models[f"{operator}, symbolic"]), target.ep)
     for part, what, request in (
         ("run", f"{_RUNS} inferences, one after the other", {"threads": 1, "own": False}),
         ("threads", f"{_RUNS} inferences in each of two threads of one session", {"threads": 2, "own": False}),
@@ -93,8 +90,8 @@ def _check_device(
 
 
 @contextmanager
-def _session_of(model: str, target: Target, python: str | None) -> Iterator[tuple[Client, dict[str, Any]]]:
-    with Client(_LIMIT_S, python) as client:
+def _session_of(model: str, target: Target) -> Iterator[tuple[Client, dict[str, Any]]]:
+    with Client(_LIMIT_S, target.python) as client:
         answer = client.ask("open", model=model, target=asdict(target), inputs=asdict(Inputs()))
         if answer["unsupported"] is not None:
             raise Unsupported(answer["unsupported"])
@@ -164,12 +161,10 @@ def _check_runs(session: Callable[[], _Session], part: str, what: str, request: 
     return Check(part=part, what=what, verdict=PASSED, how="")
 
 
-def show_devices(
-    library: str | None, python: str | None, json_out: str | None, check: str | None, verbose: bool
-) -> int:
+def show_devices(target: Target, json_out: str | None, check: str | None, verbose: bool) -> int:
     """Show the installed EPs and their devices, with those of a library that is no package, or `check` a library; the exit
     code. `BenchmarkFailed` where ONNX Runtime does not load, or the library that is to be checked."""
-    found = list_devices(library, python, check)
+    found = list_devices(target, check)
     checks = [it for device in found.get("checks", ()) for it in device]
     code = BENCHMARK_FAILED if any(it["verdict"] == FAILED for it in checks) else DONE
     if write_json(found, json_out):
@@ -180,16 +175,16 @@ def show_devices(
     return code
 
 
-def list_devices(library: str | None, python: str | None, check: str | None = None) -> Listed:
+def list_devices(target: Target, check: str | None = None) -> Listed:
     """What `devices` shows; raises as it does."""
     from ortbench.core.eps import NO_GPU, lacks_gpu, problem_of
     from ortbench.measure.environment import has_nvidia_gpu
 
-    found: Listed = ask_once(_LIST_S, python, "devices", library=check or library)
+    found: Listed = ask_once(_LIST_S, target.python, "devices", library=check or target.library)
     output.begin()  # what is listed says why an EP does not load
     if any(it["problem"] for it in found["eps"]):
         has_gpu = has_nvidia_gpu()
         for ep in found["eps"]:
             if lacks_gpu(ep, has_gpu):
                 ep["problem"] = f"{problem_of(ep)}; {NO_GPU}"
-    return found if check is None else check_library(check, found, python)
+    return found if check is None else check_library(check, found, target)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ortbench.core.errors import BadInput
 from ortbench.plan.option_types import PATH
 from ortbench.plan.options import RUNS, RawOptions, build, check_values, is_file, option
 from ortbench.plan.plan_builder import target_of
@@ -21,4 +22,6 @@ def listing_of(given: RawOptions) -> tuple[Target, str | None]:
     target, checked = target_of(given), build(Checked, given)
     check_values(target)
     check_values(checked)
+    if target.options and checked.library is None:
+        raise BadInput("--ep-option: sessions are opened by --check alone", "--ep-option")
     return target, checked.library
