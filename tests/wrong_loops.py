@@ -117,17 +117,11 @@ GRAPHS = {
     "slow": "g (float[64] state, float[64] x) => (float[64] state_out, float[64] y) { state_out = Tanh(state) y = Mul(state, x) }",
 }
 _OF_CELL: list[type[LoopMode]] = [
-    ResidentLoop,
-    HostAccessibleLoop,
-    CpuLoop,
-    NotFedBack,
-    NeverBegun,
-    LastForAll,
-    ArraysNotFedBack,
-]
+    ResidentLoop, HostAccessibleLoop, CpuLoop, NotFedBack, NeverBegun, LastForAll, ArraysNotFedBack,
+]  # fmt: skip
 CASES: list[tuple[type[LoopMode], str]] = [
-    *((kind, "cell") for kind in _OF_CELL), (ResidentLoop, "grow"), (SharedLoop, "relu"), (ResidentLoop, "late"), (TooEarly, "late"),
-    (GrownOnce, "grow"), (WithoutSync, "slow"),
+    *((kind, "cell") for kind in _OF_CELL), (ResidentLoop, "grow"), (SharedLoop, "relu"), (ResidentLoop, "late"),
+    (TooEarly, "late"), (GrownOnce, "grow"), (WithoutSync, "slow"),
 ]  # fmt: skip
 RIGHT = (ResidentLoop, HostAccessibleLoop, CpuLoop, SharedLoop)
 

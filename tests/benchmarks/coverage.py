@@ -14,11 +14,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench.analysis.intervals import SAME, verdict_of
-from ortbench.core.stats import FEW, ratio_of
-from ortbench.measure.progress import agree
+from ortbench.core.stats import ratio_of
 from ortbench.measure.schedule import MIN_ROUNDS, is_precise
-from ortbench.plan.plan import PROCESSES
 
 Times = NDArray[np.float64]  # of both modes, shape (2, rounds, samples of a block)
 Noise = Callable[[np.random.Generator, int], Times]
@@ -28,8 +25,6 @@ RUNS = 500
 SAMPLES = 10  # of a block
 MOST_ROUNDS = 40  # of a run that ends when its medians are known
 PRECISION = 0.01
-SPREADS = 0.0, 0.01, 0.03, 0.1  # of ratios between processes
-DEFAULT_ROUNDS = 13  # of a process of a default run with four modes on host memory, of blocks of 20 ms
 
 
 def steady(random: np.random.Generator, rounds: int) -> Times:
@@ -124,49 +119,13 @@ def coverage(noise: str, rounds: int | None, runs: int = RUNS) -> tuple[float, f
     return held, width
 
 
-def default_run(noise: str, spread: float, runs: int = RUNS) -> tuple[float, float, float, float]:
-    """How often the interval of a default run holds the truth, how wide it is, as a share, how often it says that modes are the same
-    where they are, and how often `FEW` processes are enough."""
-    found, fewest = np.zeros(4), -(-MIN_ROUNDS // FEW)
-    for seed in range(runs):
-        random = np.random.default_rng(seed)
-        times = NOISE[noise](random, PROCESSES * DEFAULT_ROUNDS) * 1e6
-        times[0] *= TRUTH
-        sides: tuple[Side, Side] = {}, {}
-        begun: list[int] = []
-        ratios: list[float] = []
-        for process in range(PROCESSES):
-            part = times[:, process * DEFAULT_ROUNDS : (process + 1) * DEFAULT_ROUNDS]
-            part[0] *= math.exp(spread * random.standard_normal())
-            looks = range(fewest, DEFAULT_ROUNDS)
-            part = part[:, : next((it for it in looks if _is_known(part[:, :it])), DEFAULT_ROUNDS)]
-            begun.append(len(sides[0]))
-            for side, blocks in zip(sides, part, strict=True):
-                side |= {begun[-1] + number: block.tolist() for number, block in enumerate(blocks)}
-            ratios.append(float(np.median(part[0]) / np.median(part[1])))
-            if agree(ratios):
-                break
-        interval = ratio_of(*sides, processes=begun).ci95
-        assert interval is not None
-        low, high = interval
-        is_same = verdict_of((low / TRUTH, high / TRUTH)) == SAME
-        found += low <= TRUTH <= high, (high - low) / TRUTH, is_same, len(begun) == FEW
-    held, width, same, few = (float(it) for it in found / runs)
-    return held, width, same, few
-
-
 def main() -> None:
-    """Print the tables: runs of so many rounds, and default runs."""
+    """Print the table."""
     print("| noise | rounds | interval | width |\n|---|---|---:|---:|")
     for noise in NOISE:
         for rounds in (8, 9, 16, 40, 120, None):
             held, width = coverage(noise, rounds)
             print(f"| {noise} | {rounds or 'until known'} | {held:.1%} | ±{width / 2:.1%} |", flush=True)
-    print("\n| noise | spread | holds the truth | width | same | few are enough |\n|---|---:|---:|---:|---:|---:|")
-    for noise in NOISE:
-        for spread in SPREADS:
-            held, width, same, few = default_run(noise, spread)
-            print(f"| {noise} | {spread:.0%} | {held:.1%} | ±{width / 2:.1%} | {same:.0%} | {few:.0%} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""In the processes of `tests.benchmarks.faults`: the preloaded library is told which call fails. Little is loaded here."""
+"""In the processes of `tests.benchmarks.test_faults`: the preloaded library is told which call fails. Little is loaded here."""
 
 from __future__ import annotations
 
