@@ -389,9 +389,6 @@ def memcpy_node(tensor: str | None, direction: str, **changed: Any) -> MemcpyNod
     return cast(MemcpyNode, data("Memcpy node") | {"tensor": tensor, "direction": direction} | changed)
 
 
-DET = memcpy_node(None, "to host")["forced_by"][0]  # type: ignore[index]
-
-
 def island(op: str = "Det", count: int = 1, reads: str = "float[8]", **changed: Any) -> Island:
     """An island of so many nodes of an operator, with a copy in and one out."""
     nodes = [{"name": f"{op}_{n}", "op": op, "reads": [reads], "ns": 100_000} for n in range(count)]

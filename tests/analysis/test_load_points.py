@@ -33,6 +33,8 @@ from ortbench.features.load.analysis.blocks import (
     ClosedLoopBlock,
     CpuPart,
     OpenLoopBlock,
+    cpu_marks,
+    cpu_parts,
 )
 from ortbench.features.load.analysis.samples import LoadSamples, case_of
 from ortbench.model.result import Case
@@ -342,6 +344,14 @@ def test_cpu_time_has_an_interval_in_one_stretch_and_by_processes() -> None:
         assert case.value("cpu_cores") == pytest.approx(mean * AT.value / 1e9)
         low, high = getattr(cores, "ci95", None) or (0, 0)
         assert (0.9 * mean < low * 1e9 / AT.value < mean < high * 1e9 / AT.value < 1.1 * mean) == (count >= 3)
+
+
+def test_parts_of_cpu_time_go_from_reading_to_reading_of_all_processes() -> None:
+    marks = cpu_marks(33)
+    assert (marks[0], marks[-1], len(marks), cpu_marks(2)) == (0, 33, 9, [])
+    assert cpu_parts([], np.arange(2), [[], []]) == []
+    readings = [[(0, 10), (100, 30), (200, 90)], [(5, 7), (90, 8), (210, 8)]]
+    assert cpu_parts([0, 3, 6], np.array([0, 1, 2, 3]), readings) == [CpuPart(21, 90, 3), CpuPart(60, 110, 1)]
 
 
 def spinning(case: Case, *words: str, **target: Any) -> Any:

@@ -245,10 +245,6 @@ def of_sizes(sizes: dict[str, int] | None) -> Result | None:
     return made
 
 
-# Of each shape: its name, its set of real inputs, and its sizes by dimension, None where it did not open.
-Named = list[tuple[str, str | None, dict[str, int] | None]]
-
-
 def test_every_shape_has_a_point_of_its_own() -> None:
     for named, axes in (
         ([("one", None, {"a": 1, "b": 2, "c": 3}), ("two", None, {"a": 1, "b": 4, "c": 6})], [("b", "elements", [2, 4]), ("c", "elements", [3, 6])]),

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from ortbench.features.tune.analysis import LOAD_FINALISTS, TOGETHER, Elimination, Halving, Search
+from ortbench.features.tune.analysis import LOAD_FINALISTS, TOGETHER, Elimination, Halving, Search, tail_of
 from ortbench.features.tune.facts import search_facts
 from ortbench.features.tune.measure import REQUESTS
 from ortbench.features.tune.model import FIRST, LOAD_GOALS, P99, Configuration, Ratio, Tried
@@ -136,6 +136,18 @@ def test_idle_settings_are_not_measured_twice_and_what_fails_is_never_the_best()
     assert BASIC not in search.finalists()
 
 
+def test_a_configuration_lies_against_the_first_where_its_race_and_that_of_its_base_put_it() -> None:
+    search = Search({"threads": ["t1"], "level": ["basic", "none"]})
+    both, unknown = (*T1, *BASIC), (*T1, *NONE)
+    search.tell([tried(FIRST, 1), tried(T1, 0.5)])
+    race = [tried(T1, 1), tried(both, 2), tried(unknown, 1)]
+    race[2]["ratios"][LATENCY]["low"] = None
+    search.tell(race)
+    ratio, ends = search.against_first(both)[LATENCY]
+    assert [ratio, *there(ends)] == pytest.approx([1.0, 0.998, 1.002], abs=1e-4)
+    assert search.against_first(unknown)[LATENCY] == (0.5, None)
+
+
 def test_what_may_take_less_cpu_time_than_what_seems_to_take_least_is_measured_too() -> None:
     def cpu(low: float, high: float) -> Ratio:
         return Ratio(ratio=(low + high) / 2, low=low, high=high, rounds=20)
@@ -237,3 +249,8 @@ def test_half_of_what_is_left_stays_for_each_goal_and_what_violates_the_slo_is_n
     race.look({name: made[name] for name in ("first", "slow")})  # quick has failed
     assert (race.candidates(P99), race.violating) == (["first"], {"frugal"})
     assert [there(race.ratio(P99, it, "first"))[::3] for it in ("quick", "slow")] == [(0.25, 1), (2, 2)]
+
+
+def test_the_tail_of_few_requests_is_that_of_the_slowest_tenth() -> None:
+    assert tail_of(np.array([7])) == pytest.approx(7)
+    assert tail_of(np.array([1] * 18 + [100, 400])) == pytest.approx(200)

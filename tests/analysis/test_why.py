@@ -232,3 +232,28 @@ def test_a_node_that_is_slower_quantized_is_named_and_what_it_saves_in_float() -
             explain(result(PLAIN, 440 * US), result([*CONVERTED, *chain(("Erf", 400 * US), first=9)], 720 * US)).loss
             is None
         )
+
+
+def test_what_else_changed_is_content_fusions_copies_and_settings() -> None:
+    content: Any = {
+        "operators": {"Conv": 1, "Relu": 1, "com.microsoft:Gelu": 1},
+        "opsets": {"ai.onnx": 17, "ai.onnx.preview.training": 1, "com.microsoft": 1},
+        "weights": [{"type": "float32", "count": 2, "bytes": 4000}],
+    }
+    weights = [{"type": "float16", "count": 2, "bytes": 2000}]
+    other: Any = {**content, "opsets": {"ai.onnx": 18, "ai.onnx.ml": 5}, "weights": weights}
+    base = result([node("FusedConv", "Conv_0", 10 * US, of=["Conv_0", "Relu_0"])], MS)
+    own = result([*chain(*LAYERS), node("MemcpyToHost", "Memcpy", 5 * US, of=[])], 2 * MS)
+    for it, has in ((base, content), (own, other)):
+        assert it.nodes is not None
+        it.nodes["content"] = has
+    own.target = {**own.target, "opt_level": "basic"}
+    assert explain(base, own).others == [
+        "optimisation: all → basic",
+        "number of Memcpy nodes: 0 → 1",
+        "nodes that ONNX Runtime fused into FusedConv: 1 → 0",
+        "opset ai.onnx: 17 → 18",
+        "opset com.microsoft: 1 → 0",  # of other domains there are no nodes
+        "initializers of type float32: 2 (4.00 kB together) → 0",
+        "initializers of type float16: 0 → 2 (2.00 kB together)",
+    ]

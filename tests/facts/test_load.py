@@ -38,7 +38,6 @@ CPU, DEVICE, RESIDENT = "cpu-tensors", "device-tensors", "device-resident"
 SLO = {"p99": 20 * MS}
 BUSY = noise_of(2, 1.0, [0.4] * 8)
 COMMAND = "ortbench load m.onnx --ep some"
-Rounds = tuple[list[float], ...]
 
 
 def facts(result: Result, *codes: str) -> list[Fact]:

@@ -129,9 +129,12 @@ def test_services_have_them_as_series_of_their_own() -> None:
         "device-resident cpu_time": (2.5, "ms", None),
         "device-resident energy": (0.4, "J", "± 0.008"),
     }
-    measures = {name.partition("): ")[2]: [*it] for name, it in json.loads(bmf([with_all_costs()])).items()}
+    measures = {name.partition("): ")[2]: it for name, it in json.loads(bmf([with_all_costs()])).items()}
     assert [*measures] == [*found]
-    assert measures["cpu-tensors device_memory"] == ["size"]
+    assert measures["cpu-tensors cpu_time"] == {"latency": {"value": 12 * MS}}
+    assert measures["cpu-tensors device_memory"] == {"size": {"value": 12_300}}
+    energy = {"value": 0.4, "lower_value": 0.4 * 0.98, "upper_value": 0.4 * 1.02}
+    assert measures["device-resident energy"] == {"energy": energy}
 
 
 def test_junit_says_them_below_the_time() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ortbench.features.junit.report import (
     junit_file,
     junit_xml,
     outcomes_of,
+    outcomes_of_checks,
     outcomes_of_run,
 )
 from ortbench.features.services.report import SUMMARY_CUT, SUMMARY_LIMIT, action_json, step_summary
@@ -78,6 +80,22 @@ def test_a_busy_machine_and_warnings_are_in_the_suite_and_in_checks_that_did_not
         texts = [case[0].text for case in suite.iter("testcase")]
         assert texts[2:] == ["\n".join(["one", *notes]), "\n".join(["two", *notes]), "three"]
         assert suite.get("time") == "20.000000"
+
+
+def test_a_check_of_a_time_shows_it_whatever_it_is_called() -> None:
+    shaped = [
+        (measured("device-tensors", latency=steady([4 * MS])), 8),
+        (broken("device-resident", latency=steady([MS])), 1),
+    ]
+    made = on_host(*(replace(case, point={"batch": batch}) for case, batch in shaped))
+    for mode, metric, batch, seconds in (
+        ("device-tensors", "latency.median", 8, 0.004),
+        ("device-tensors", "latency.median", 4, 0.0),  # at no such point
+        ("device-tensors", "d2h.median", 8, 0.0),  # not measured
+        ("device-resident", "latency.median", 1, 0.0),  # not ok
+    ):
+        check = Check("its name", FAILED, "1.2", mode=mode, metric=metric, point={"batch": batch})
+        assert outcomes_of_checks(made, [check]) == [outcome(FAILED, "1.2", "its name", seconds)]
 
 
 # JUnit: its form. What Jenkins' xUnit plugin allows is in its junit-10.xsd; this is what all its versions have in common.

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from math import isnan
 from typing import Any
 
 from ortbench.analysis.items import put_throughput
 from ortbench.core.stats import Value
 from ortbench.features.chain.analysis import put_figures
 from ortbench.features.chain.model import ChainLink
-from ortbench.features.chain.page import link_costs, stage_times
 from ortbench.features.chain.report import link_table
 from ortbench.features.junit.report import outcomes_of_run
 from ortbench.features.load.analysis import load_cases
 from ortbench.features.load.report import closed_table, open_table
-from ortbench.features.page.report.chart_model import Chart, LineChart, Panel
 from ortbench.features.page.report.page import build_page
 from ortbench.features.services.report import action_json
 from ortbench.features.sweep.analysis import best_of
-from ortbench.features.sweep.page import rates_by_size, times_by_size
 from ortbench.features.sweep.report import mode_table
 from ortbench.model.metric_names import Slo
 from ortbench.model.result import UNSUPPORTED, Case, Result
@@ -32,7 +28,6 @@ from ortbench.report.run import build
 from tests.analysis.test_sweep import sweep_result
 from tests.conftest import ROOT
 from tests.expect import there
-from tests.report.test_figures import bars
 from tests.report.test_terminal import shown
 from tests.results import (
     CROSSING,
@@ -50,12 +45,12 @@ from tests.results import (
     hosted,
     keys,
     load_result,
+    loop_case,
+    loop_result,
     measured,
     noise_of,
     opened,
     paced,
-    published,
-    result_of,
     sentences,
     serving,
     slo_rate,
@@ -170,6 +165,13 @@ def test_a_loop_shows_its_growth_its_curve_and_the_bytes_of_a_step() -> None:
         assert rows == [("+10.0 µs", curve, copied), ("–", "▁" * len(curve), "200 B")]
 
 
+def test_a_growth_of_nothing_that_counts_is_left_out() -> None:
+    for us, is_told in ((2, False), (3, True)):  # in all 1.6 % of a step, and 2.4 %
+        made = loop_result(loop_case("cpu-tensors", [1 * MS + us * US * step for step in range(8)]))
+        made.cases[0].set_metric("step_growth", us * US, derived=True)
+        assert (f"+{us}.00 µs" in markdown(build(made))) is is_told
+
+
 def test_ci_systems_read_of_loops_and_steps() -> None:
     entries = json.loads(action_json([decoding()]))
     label = "m.onnx on SomeExecutionProvider (GPU Some GPU): "
@@ -187,7 +189,6 @@ def test_ci_systems_read_of_loops_and_steps() -> None:
 
 
 INSIDE: ChainLink = {**STAYING, "downloads": 0, "uploads": 0, "d2h_ns": None, "h2d_ns": None}
-UNKNOWN: ChainLink = {**STAYING, "from": "text.w", "h2d_ns": None}
 
 
 def test_the_interval_of_a_stage_is_by_processes() -> None:
@@ -234,35 +235,11 @@ def test_on_the_host_no_link_is_said_to_be_saved_and_names_of_stages_are_text() 
     assert "intermediate tensors stay in place" in text
 
 
-def test_a_bar_is_cut_into_stages() -> None:
-    found = there(stage_times(chain(STAYING)))
-    assert bars(found) == [
-        ("cpu-tensors", [("text", 2 * MS), ("image", 8 * MS)], 10 * MS),
-        ("device-resident", [("text", 1 * MS), ("image", 5 * MS)], 6 * MS),
-    ]
-    assert found.table.rows[0] == ("cpu-tensors", "2.00", "8.00", "10.0", "10.0")
-    assert stage_times(result_of(measured("cpu-tensors", latency=steady([MS] * 6)))) is None
-
-
-def test_a_bar_for_each_link_that_is_copied() -> None:
-    assert there(link_costs(chain(CROSSING, STAYING, UNKNOWN))).table.rows == (
-        ("text.condition → image.condition", "110 µs", "stays"), ("text.mask → image.mask", "20.0 µs", "copied"),
-    )  # fmt: skip
-    assert link_costs(chain(INSIDE)) is None
-
-
 # Sweeps
 
 
 LIMIT = Slo("p99", 1_300 * US)
 SWITCHING = ROOT / "reports/gpu-h100-2/switching/result.json"
-
-
-def panel_of(chart: Chart | None) -> Panel:
-    assert chart is not None
-    assert isinstance(chart.drawing, LineChart)
-    (panel,) = chart.drawing.panels
-    return panel
 
 
 def busy() -> Result:
@@ -301,24 +278,6 @@ def test_ci_systems_read_of_each_shape_and_mode() -> None:
     assert outcomes[2] == ("batch=2: cpu-tensors", "error", "no memory")
     entries = [(it["name"].partition("(")[2].partition(")")[0], it["value"]) for it in json.loads(action_json([made]))]
     assert entries == [("batch=1", 1.0), ("batch=1", 0.5), ("batch=4", 1.6), ("batch=4", 1.5)]
-
-
-def lines_of(panel: Panel) -> dict[tuple[str, str], tuple[list[float | None], list[float]]]:
-    """By mode and other sizes, the rates and the sizes with a ring."""
-    return {
-        (it.name, it.end): ([None if isnan(y) else y for _, y in it.points], [ring.x for ring in it.rings])
-        for it in panel.lines
-    }
-
-
-def test_curves_are_by_mode_over_the_sizes_with_the_best_marked() -> None:
-    panel = panel_of(rates_by_size(sweep_result(failed={2: "no"})))
-    assert (panel.axis.ticks, panel.axis.name) == (((1, "1"), (2, "2"), (4, "4")), "batch")
-    assert [*lines_of(panel).values()] == [([1000.0, None, 2500.0], [4]), ([2000.0, None, 2666.667], [4])]
-    times = panel_of(times_by_size(sweep_result(slo=LIMIT)))
-    assert [it.y for it in times.limits] == [LIMIT.limit_ns]
-    assert (times.lines[0].points[1], times.lines[0].intervals[1]) == ((2, 1.2e6), (2, 1.2e6, 1.2e6))
-    assert rates_by_size(published()) is times_by_size(published()) is None
 
 
 def test_what_shapes_cost_besides_time_is_a_table_of_its_own() -> None:

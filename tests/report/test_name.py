@@ -16,7 +16,6 @@ from tests.conftest import MODELS, ONCE, ortbench
 from tests.results import measured, result_of, steady
 
 TINY = str(MODELS / "tiny.onnx")
-NOTE = "fans at full speed | <b>second</b> try"
 
 
 @pytest.mark.process

@@ -15,12 +15,11 @@ from ortbench.features.page.report.sheet import PALETTE, WIDTH
 from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from ortbench.report.model import Report
-from tests.conftest import MODELS, ONCE, ROOT, ortbench
+from tests.conftest import MODELS, ONCE, ortbench
 from tests.odd import ODD, PAGES, page_of, without_samples
 from tests.results import measured, result_of, steady
 
 VOID = {"meta", "br"}
-REPORT = ROOT / "reports" / "copy_bound-cpu"
 
 
 class Page(HTMLParser):

@@ -26,20 +26,17 @@ from tests.results import (
     copying,
     fact,
     keys,
-    measured,
     nvidia_result,
     once,
     profiled,
     published,
     sentences,
-    steady,
     values,
     with_bytes,
     with_failures,
 )
 
 NEXT = "ortbench run m.onnx --ep some"
-Interval = tuple[float, float]
 
 
 def cells(made: Result, row: int, *names: str) -> list[str | None]:
@@ -302,22 +299,6 @@ IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
 )  # fmt: skip
 def test_the_heading_of_a_target(target: dict[str, Any], line: int, text: str) -> None:
     assert heading(nvidia_result(**target))[line].startswith(text)
-
-
-def test_how_a_measurement_ended() -> None:
-    ends: list[tuple[Any, int | None, str, str]] = [
-        ({"reason": "precision", "value": 0.01}, 150 * MS, " after 0.15 s", "every median known to ±1 %"),
-        ({"reason": "duration", "value": 10, "per": "mode"}, 20_300 * MS, " after 20.3 s", "time is up (10 s per mode)"),
-        ({"reason": "iterations", "value": 30, "per": "mode"}, 2_120 * US, " after 2.12 ms", "iterations done (30 per mode)"),
-        ({"reason": "error", "message": "an error: the worker is gone"}, None, "", "an error: the worker is gone"),
-        ({"reason": "of tomorrow {x}", "value": 3}, None, "", "of tomorrow {x}"),
-    ]  # fmt: skip
-    for stopped, took_ns, after, text in ends:
-        made = nvidia_result(measured("cpu-tensors", latency=steady([MS] * 9)))
-        made.stopped, made.took_ns = stopped, took_ns
-        assert heading(made)[2].endswith(f"; ended{after}: {text}")
-        made.cases[0].processes = [0, 3, 6]
-        assert heading(made)[2].endswith(f"; ended{after} in 3 processes: {text}")
 
 
 # Numbers for people
