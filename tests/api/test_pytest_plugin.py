@@ -64,7 +64,6 @@ def test_another():
 
 
 def pytest_in(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run pytest as somebody's project does."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "GITHUB_"))}
     env = {**environ, "RESULT": str(ROOT / "reports" / "copy_bound-cpu"), "COLUMNS": "200"}
     line = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *map(str, arguments)]
@@ -82,7 +81,6 @@ def project(tmp_path: Path) -> Path:
 
 
 def counted(out: str) -> dict[str, int]:
-    """How many tests came to what."""
     counts = re.findall(r"(\d+) (passed|failed|skipped|deselected)", out.splitlines()[-1])
     return {word: int(count) for count, word in counts}
 

@@ -112,7 +112,6 @@ def looped(command: str, option: Option) -> list[str]:
 
 
 def words(option: Option) -> list[str]:
-    """The option as it is typed."""
     if option.flag in TWINS:
         own = TWINS[option.flag]
         return ["--baseline-set", f"{own.flag}={'off' if own.kind is SWITCH else (words(own)[1:] or ['on'])[0]}"]
@@ -132,7 +131,6 @@ def toml(option: Option) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a model and an interpreter in it."""
     shutil.copy(MODELS / "tiny.onnx", tmp_path / "m.onnx")
     (tmp_path / "python").write_text("")
     (tmp_path / "python").chmod(0o755)
@@ -266,7 +264,6 @@ def test_a_baseline_differs_in_what_was_said_of_it(word: str, part: str, changed
 
 
 def panels_of(text: str) -> dict[str, str]:
-    """The panels of a help by their titles."""
     _, *parts = re.split(r"^(\w.*):\n", text, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 

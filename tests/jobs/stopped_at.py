@@ -35,7 +35,6 @@ def main() -> None:
 
 
 def tell_of_sides(happens: Any) -> None:
-    """Tell of stages, blocks and requests."""
     from ortbench.measure.configuration import Configuration
     from ortbench.measure.process import Client
 

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.process
 
 
 def figures(result: Result) -> dict[tuple[str, Direction, int], Case]:
-    """Every direction of every case that has figures."""
     return {(memory_of(it), way, size_of(it)): it for way in DIRECTIONS for it in measured_cases(result, way)}
 
 

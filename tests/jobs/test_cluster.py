@@ -127,7 +127,6 @@ def marked(mark: str) -> list[bytes]:
 
 
 def is_measured_on(machine: str) -> bool:
-    """Whether a worker of ortbench is there."""
     return any(b"worker/__main__.py" in line for line in marked(f"machine-{machine}"))
 
 

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.process
 
 
 def check(library: Path, *options: str, **knobs: Any) -> tuple[int, dict[str, tuple[str, str]]]:
-    """The exit code, and by what was checked the verdict and why."""
     line = ("devices", "--check", library, *options, "--json", "-")
     ran = ortbench(*line, **Config(**{"compute_us": 200, **knobs}).environ())
     assert ran.err == ""

@@ -37,7 +37,6 @@ OPEN = {
 
 
 def on_device(library: Path, folder: Path, *arguments: object, **knobs: Any) -> tuple[Ran, Result]:
-    """`ortbench load` on the reference device, and its result."""
     config: dict[str, Any] = Config(trace=folder / "trace", **knobs).environ()
     model = relu_model(folder / "relu.onnx", 4096)
     line = ("load", model, "--ep-library", library, "--warmup", 1, "--out", folder / "out", *arguments)

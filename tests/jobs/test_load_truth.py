@@ -59,7 +59,6 @@ def test_one_client_has_the_engine_to_itself(library: Path, tmp_path: Path) -> N
 
 
 def requests_of(found: Put, number: int) -> OpenLoopBlock:
-    """The record of a level."""
     with np.load(found.folder / "load-samples.npz") as samples:
         due, start, end = (samples[f"{number}/{it}"] for it in ("due_ns", "start_ns", "end_ns"))
     return OpenLoopBlock(due, np.concatenate([[0], end[:-1]]), start, end, None, 1, cpu_ns=0, wall_ns=1)

@@ -35,7 +35,6 @@ SYNC_BYTES = 4  # what the sync of last resort reads back
 
 
 def recorded(name: str) -> tuple[object, ...]:
-    """The inputs of a loop and what it gives."""
     return ("--steps", STEPS, "--input", MODELS / f"{name}.loop.inputs.npz", "--expect", MODELS / f"{name}.loop.npz")
 
 

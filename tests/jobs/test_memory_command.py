@@ -30,7 +30,6 @@ def by_worker(trace: Trace, memory: str) -> list[tuple[int, int]]:
 
 
 def figure(case: dict[str, Any], metric: str) -> float:
-    """A metric of a case of a result file."""
     found: float = case["metrics"][metric]["value"]
     return found
 

@@ -30,7 +30,6 @@ def unused(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def kept(out: Path) -> list[str]:
-    """The files of what was printed in a folder, by their paths in it."""
     return sorted(str(it.relative_to(out)) for it in out.rglob(output.FILE_NAME))
 
 

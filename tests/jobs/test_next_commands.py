@@ -32,7 +32,6 @@ _LASTS = {"--iterations", "--duration", "--max-time"}
 
 
 def carry_out(text: str, place: Path) -> None:
-    """Run a suggested command, which must end well."""
     words = [word for word in shlex.split(text) if word]
     at = words.index("ortbench")
     environment = dict(word.split("=", 1) for word in words[:at])
@@ -44,7 +43,6 @@ def carry_out(text: str, place: Path) -> None:
 
 
 def measured(place: Path, *words: object, **environment: str) -> Result:
-    """The result of a command."""
     ran = ortbench(*words, "--out", "of", cwd=place, **environment)
     assert ran.code == 0, ran.err
     (path,) = (place / "of").rglob("result.json")

@@ -25,7 +25,6 @@ WAIT = ("--mode", "device-resident", "--iterations", 3, "--warmup", 1)
 
 
 def machine(**scripted: Any) -> dict[str, str]:
-    """The environment of a command whose machine does this."""
     return {VARIABLE: json.dumps(scripted)}
 
 

@@ -20,7 +20,6 @@ WEIGHTS = np.random.default_rng(3).standard_normal((INPUTS, CLASSES)).astype(np.
 
 
 def classifier(path: Path, *nodes: onnx.NodeProto, **weights: np.ndarray[Any, Any]) -> Path:
-    """A model whose logits are x·w."""
     x, y = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [ROWS, size])
         for name, size in (("x", INPUTS), ("logits", CLASSES))
@@ -119,7 +118,6 @@ def test_limits_that_say_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def relu(tmp_path: Path) -> Path:
-    """A model that the reference device takes."""
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[64,32] x) => (float[64,32] y) { y = Relu(x) }'
     onnx.save(onnx.parser.parse_model(text), tmp_path / "relu.onnx")
     return tmp_path / "relu.onnx"

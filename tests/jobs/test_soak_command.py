@@ -26,7 +26,6 @@ MANY = "batch=" + ",".join(map(str, range(1, 101)))
 
 
 def soaked(tmp_path: Path, model: Path, *more: object) -> tuple[str, dict[str, Any]]:
-    """What the command printed, and the result."""
     ran = ortbench("soak", model, *more, "--out", tmp_path / "out")
     assert ran.code == 0, ran.err
     (file,) = (tmp_path / "out").glob("*/result.json")

@@ -28,12 +28,10 @@ def written(text: str, folder: Path) -> Path:
 
 
 def suite(text: str, folder: Path, *arguments: object, **environment: str) -> Ran:
-    """Run a suite whose file and results lie in a folder that has the models too."""
     return ortbench("suite", "bench.toml", *arguments, cwd=written(text, folder), **environment)
 
 
 def records(place: Path) -> dict[str, dict[str, Any]]:
-    """The case files of a suite's folder, by id."""
     found = [json.loads(path.read_text()) for path in place.glob("*/case.json")]
     return {record["id"]: record for record in found}
 
@@ -43,7 +41,6 @@ def outcomes(place: Path) -> dict[str, tuple[str, int]]:
 
 
 def run_ids(place: Path) -> dict[str, int]:
-    """Which run each result is of."""
     return {it.parent.name: json.loads(it.read_text())["setup"]["run_id"] for it in place.glob("*/result.json")}
 
 

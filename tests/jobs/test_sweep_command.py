@@ -21,7 +21,6 @@ WIDTH = 1000  # floats of an item
 
 
 def batched(path: Path) -> Path:
-    """A Relu over a batch of items."""
     text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[batch,{WIDTH}] x) => (float[batch,{WIDTH}] y) {{ y = Relu(x) }}'
     onnx.save(onnx.parser.parse_model(text), path)
     return path

@@ -11,7 +11,10 @@ from typing import Any
 import onnx
 import pytest
 
+from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY
 from ortbench.model.result import Case, Result
+from tests.conftest import modes
+from tests.expect import there
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import COPIES, What, differences, is_kind, recorded, relu_model, run_on_device, wrong_medians
 
@@ -38,12 +41,10 @@ class Seen:
 
     @property
     def syncs(self) -> dict[str, str]:
-        """The kind of each mode's."""
         return {mode: sync["kind"] for mode in BOUND if (sync := self.case(mode).sync) is not None}
 
 
 def see(library: Path, folder: Path, model: Path | int, *arguments: object, **knobs: Any) -> Seen:
-    """A run of a model, or of a Relu over so many bytes."""
     folder.mkdir(exist_ok=True)
     path = relu_model(folder / "relu.onnx", model) if isinstance(model, int) else model
     config = Config(trace=folder / "trace", **knobs)
@@ -121,6 +122,46 @@ def test_a_failure_costs_its_mode_and_no_other(
         else:
             assert (case.status, case.checks["outputs"]["verdict"]) == ("ok", "passed")
             assert len(case.samples["latency"]) == 30
+
+
+# What a run costs besides its time, against a device that says what it costs the host
+
+US = 1000
+ENQUEUE_US, BUSY_US = 3_000, 4_000
+# A thread that starts an inference makes so many calls of 1 µs for it, the clock's readings around them included; of a
+# burst of 4 only one waits.
+ENQUEUE_CALLS = {
+    "device-tensors": 2, "device-resident": 2, "host-accessible": 3, "pipelined": 2, "device-resident-async": 1.25,
+}  # fmt: skip
+
+
+def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> None:
+    chosen = modes("default", "device-resident-async", "pipelined")
+    line = ("--iterations", 4, "--warmup", 1, *chosen, "--depth", 2, "--measure-spin")
+    knobs: dict[str, Any] = {"honesty": "async", "compute_us": 10_000}
+    costly = see(library, tmp_path / "costly", 1 << 16, *line, submit_us=ENQUEUE_US, busy_us=BUSY_US, **knobs).result
+    plain = see(library, tmp_path / "plain", 1 << 16, *line, **knobs).result
+    for case, free in zip(costly.cases, plain.cases, strict=True):
+        runs = sum(n for _, n, _ in case.blocks[LATENCY]) * case.inferences(LATENCY)
+        assert there(case.host)["runs"] == there(free.host)["runs"] == runs
+        for spinning in ("", "_spin_off"):
+            taken, without = (it.value(f"cpu_user{spinning}") or 0 for it in (case, free))
+            assert taken - without == (ENQUEUE_US + BUSY_US) * US
+            assert case.value(f"cpu_system{spinning}") == 0
+            # A block of few inferences counts as much.
+            assert 4 * US <= without * (4 if case.mode == "device-resident-async" else 1) <= 10 * US
+        assert there(case.stats(CPU_TIME)).n == len(case.blocks[LATENCY]) == len(case.samples[CPU_TIME])
+        assert case.value("latency_spin_off") == case.median(LATENCY)
+        if case.mode not in ENQUEUE_CALLS:
+            assert case.stats(ENQUEUE) is None
+            continue
+        assert set(case.samples[ENQUEUE]) == {(ENQUEUE_US + ENQUEUE_CALLS[case.mode]) * US}
+        shown = there(case.stats("inference") or case.stats(LATENCY))
+        assert there(case.stats(ENQUEUE)).n == shown.n == sum(n for _, n, _ in case.blocks[ENQUEUE])
+    (table,) = tmp_path.glob("costly/out/*/table.csv")
+    assert {"enqueue_median_ns", "cpu_time_median_ns", "cpu_cores", "cpu_time_spin_off_ns"} <= {
+        *table.read_text().partition("\n")[0].split(",")
+    }
 
 
 # In real time

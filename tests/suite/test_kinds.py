@@ -53,7 +53,6 @@ def job_of(folder: Path, text: str) -> Job:
 
 
 def load_in(job: Job) -> LoadPlan | None:
-    """The load that a case puts on its model."""
     return part if isinstance(part := job.plans[0].part, LoadPlan) else None
 
 

@@ -291,7 +291,6 @@ def test_a_change_saves_what_was_said(library: Path, tmp_path: Path) -> None:
 
 
 def recorded_calls() -> None:
-    """Record calls of a session."""
     import onnxruntime as ort
 
     virtual.attach(works=True)
