@@ -172,6 +172,15 @@ def test_unchanged_nodes_are_no_cause_where_processes_or_a_busy_machine_may_have
     assert ([it.kind for it in found.changes], found.culprit) == ([REST], None)
 
 
+def test_the_profiler_only_adds_to_what_an_inference_takes() -> None:
+    slow, fast = (result(PLAIN, ns * US) for ns in (500, 400))
+    for base, own, said in (
+        (fast, fast, "Under the profiler; without it cpu-tensors takes 400 µs before, 400 µs after."),
+        (slow, fast, "Profiled at a quieter time; without the profiler 500 µs before, 400 µs after."),
+    ):
+        assert sentence(limit_facts(explain(base, own))[0]) == said
+
+
 def test_what_hides_nodes() -> None:
     compiled = [node(f"{EP}_1", f"{EP}_graph_1", 400 * US)]
     found = explain(result(compiled, 440 * US), result(compiled, 870 * US))
@@ -225,7 +234,7 @@ def test_a_node_that_is_slower_quantized_is_named_and_what_it_saves_in_float() -
         assert keys(found) == facts
         assert "1 node slower, though the whole is faster: Conv_0, 100 µs → 220 µs" in sentence(why_facts(found)[1])
         if saved_us == (90, 110):
-            said = "Keep Conv_0, Add_0 in float: 100 µs (90.0–110 µs) less of 320 µs, measured in a copy."
+            said = "Keep Conv_0, Add_0 in float: 100 µs (90.0–110 µs) less of 320 µs in a copy."
             assert sentence(why_facts(found)[2]) == said
         assert explain(result(PLAIN, 440 * US), result(CONVERTED[1:], 100 * US)).loss is not None
         assert (
