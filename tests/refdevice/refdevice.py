@@ -1,8 +1,8 @@
 """Builds, configures and reads the reference device.
 
 The device is a plugin execution provider for ONNX Runtime, written in C, whose copy and compute times are known by
-definition; ``refdevice.c`` explains how it behaves. This module compiles it, turns a `Config` into the environment or
-the EP options it reads, and reads the trace it leaves, also from another process and also after a crash.
+definition; ``refdevice.c`` explains how it behaves. This module compiles it, turns a `Config` into the environment that it
+reads, and reads the trace it leaves, also from another process and also after a crash.
 """
 
 from __future__ import annotations
@@ -96,13 +96,11 @@ class Config:
     item_us: float = 0.0
     switch_us: float = 0.0
     idle_us: float = 0.0
-    # A copy to DEFAULT memory, from there and inside lasts so many microseconds, and its bytes at so many GB/s.
+    # A copy to DEFAULT memory, or from there, lasts so many microseconds, and its bytes at so many GB/s.
     upload_latency_us: float = 10.0
     upload_gbps: float = 4.0
     download_latency_us: float = 10.0
     download_gbps: float = 4.0
-    device_copy_latency_us: float = 5.0
-    device_copy_gbps: float = 8.0
     # What the memory infos say of both memories, which always are page-aligned. They are made when the library is loaded, so this one
     # and those to `copies` are read from the environment alone. ONNX Runtime's Python API cannot bind an output without a shape to
     # memory that has an alignment.
@@ -181,17 +179,11 @@ class Config:
     trace: Path | None = None  # file for the trace; None keeps none
     trace_records: int = 1_000_000  # room in it; more are counted but not kept
 
-    def options(self) -> dict[str, str]:
-        """The knobs as EP options of a session (without the trace, which is the library's)."""
-        return {name: text for name, text in self._texts().items() if not name.startswith("trace")}
-
     def environ(self, device: str = "RefDevice") -> dict[str, str]:
         """The knobs of a device as environment variables, to be added to those of the process that loads the library."""
-        return {f"{device.upper()}_{name.upper()}": text for name, text in self._texts().items()}
-
-    def _texts(self) -> dict[str, str]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: _text(value) for name, value in values.items() if value is not None}
+        texts = {name: _text(value) for name, value in values.items() if value is not None}
+        return {f"{device.upper()}_{name.upper()}": text for name, text in texts.items()}
 
     def h2d_ns(self, size: int) -> float:
         """How long an upload of `size` bytes lasts by definition, in nanoseconds."""
@@ -203,7 +195,7 @@ class Config:
 
     def device_copy_ns(self, size: int) -> float:
         """How long a copy of `size` bytes inside DEFAULT memory lasts by definition, in nanoseconds."""
-        return _link_ns(self.device_copy_latency_us, self.device_copy_gbps, size)
+        return _link_ns(5.0, 8.0, size)
 
 
 KNOBS = tuple(field.name for field in fields(Config))  # in the order of the table in refdevice_device.h

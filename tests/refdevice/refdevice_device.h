@@ -120,8 +120,6 @@ static const struct {
     {"upload_gbps", KNOB_NUMBER, offsetof(Config, upload.bytes_per_ns)},
     {"download_latency_us", KNOB_US, offsetof(Config, download.latency_ns)},
     {"download_gbps", KNOB_NUMBER, offsetof(Config, download.bytes_per_ns)},
-    {"device_copy_latency_us", KNOB_US, offsetof(Config, device_copy.latency_ns)},
-    {"device_copy_gbps", KNOB_NUMBER, offsetof(Config, device_copy.bytes_per_ns)},
     {"alignment", KNOB_NUMBER, offsetof(Config, alignment)},
     {"cpu", KNOB_NUMBER, offsetof(Config, cpu)},
     {"default_memory", KNOB_NUMBER, offsetof(Config, default_memory)},
