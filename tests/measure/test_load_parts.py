@@ -19,7 +19,7 @@ from ortbench.features.load.analysis.blocks import ClosedLoopBlock
 from ortbench.features.load.analysis.samples import LoadSamples, write_samples
 from ortbench.features.load.measure.client_pool import LockWatch
 from ortbench.features.load.model import KIND
-from tests.expect import refusal
+from tests.expect import refusal, there
 from tests.queues import MS, served, steady
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
@@ -100,3 +100,15 @@ def test_samples_that_are_cut_off_or_damaged_are_bad_input(tmp_path: Path) -> No
     for damaged in (whole[:-40], whole[: len(whole) // 2], b"", array.getvalue(), flipped):
         file.write_bytes(damaged)
         assert "cannot be read: " in refusal(BadInput, read_samples, tmp_path)
+
+
+@LINUX
+def test_looks_are_counted_between_two_moments() -> None:
+    start = time.perf_counter_ns()
+    with LockWatch(os.getpid(), [threading.get_native_id()], [202, 0], seed=0) as watch:
+        while watch.count_waiting(start, time.perf_counter_ns()) is None:
+            time.sleep(0.001)
+        end = time.perf_counter_ns()
+    waiting, looked = there(watch.count_waiting(start, end))
+    assert (looked > 0, waiting) == (True, 0)  # at address 0 nobody sleeps
+    assert watch.count_waiting(0, 1) is None

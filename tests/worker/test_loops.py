@@ -13,7 +13,7 @@ import pytest
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.features.loop.plan import Steps
-from ortbench.features.loop.worker import ResidentLoop, data, make_loop
+from ortbench.features.loop.worker import CpuLoop, ResidentLoop, data, make_loop
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.bound import Links
 from ortbench.features.loop.worker.data import LoopData
@@ -231,6 +231,9 @@ def test_a_first_state_that_the_session_wants_on_the_host_is_copied_to_no_device
          "--fill position_ids=step/2: the input holds int64, and that is 0.5"),
         ("decoder_shared", CACHE, {"fill": {"position_ids": "other"}}, {},
          "--fill position_ids=other: 'other' is not known here; known are index, step"),
+        ("recurrent_cell", LOOPS["recurrent_cell"][0].feedback, {"keep": ("z",)}, {}, "--keep z: the model has no such output; it has y, hidden_out"),
+        ("recurrent_cell", LOOPS["recurrent_cell"][0].feedback, {"fill": {"nothing": "1"}}, {},
+         "--fill nothing: the model has no such input; it has hidden …"),
         ("recurrent_cell", LOOPS["recurrent_cell"][0].feedback, {"keep": ("hidden_out",)}, {},
          "--keep hidden_out: is a state, and outputs that are none are meant"),
         ("denoiser", (("denoised", "latent"),), {"fill": {"timestep": "step"}, "resident": ("timestep",)}, {},
@@ -302,3 +305,15 @@ def test_what_fills_a_scalar_is_a_scalar(kind: str, expression: str, tmp_path: P
     assert [step["t"].shape for step in loop.feeds] == [()] * 3
     assert [array.shape for array in loop.last] == [(4,)]
     check_modes(path, loop, steps, Inputs())
+
+
+def test_no_more_than_the_last_state_is_kept() -> None:
+    """With numpy's arrays, which a loop of `run` could keep by mistake: they are all the memory there is."""
+    path, steps = MODELS / "growing_on_device.onnx", Steps((("present", "past"),), 40)
+    loop = made_of(path, Inputs(), steps)
+    made = CpuLoop(opened(path), loop)
+    call, a, b = made.phases()[LATENCY]
+    call(a, b)
+    kept = [array for step in made._got for array in step if array is not None]
+    assert {array.shape for array in kept} == {(1, 2, 1, 16)}
+    assert made.state(39)[0].shape == (1, 2, 40, 16)

@@ -132,7 +132,6 @@ def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> Non
 
 # A device whose only memory is HOST_ACCESSIBLE, as OpenVINO's EP shows Intel's CPUs: ONNX Runtime hands arrays on as they are.
 ON_CPU: Any = {"cpu": True, "default_memory": False}
-SLOW: Any = {"upload_latency_us": 10_000, "download_latency_us": 10_000}
 MEMORY = {
     "kind": "ep-device", "default": None, "host_accessible": "RefDeviceHostAccessible (HOST_ACCESSIBLE)",
 }  # fmt: skip
@@ -298,3 +297,13 @@ def test_a_trial_that_hangs_is_ended(library: Path) -> None:
     said = device_of(library, main, fault="hang", fault_at="copy", fault_when="1+")["modes"]
     why = FAILED.format("the worker gave no answer for 0.5 s and was stopped")
     assert (said["cpu-tensors"], said["device-tensors"]) == (None, why)
+
+
+@pytest.mark.process
+def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: Path) -> None:
+    """Every mode copies as much inside the EP: no times differ, and nothing is claimed."""
+    result, found, _ = run(
+        library, tmp_path, ha_copies=True, upload_latency_us=10_000, download_latency_us=10_000, **ON_CPU
+    )
+    assert found["host-accessible"].checks["zero_copy"]["verdict"] == "unclear"
+    assert fact(result, "arrays").verdict == "passed"

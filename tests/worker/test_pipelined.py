@@ -213,3 +213,27 @@ def test_where_there_is_no_copy_to_hide(tmp_path: Path) -> None:
     reason = "CPUExecutionProvider computes in host memory, so there are no copies to hide behind inference"
     assert ran.error_line == f"nothing was measured: no mode that was asked for is supported ({reason})"
     assert ran.code == 1
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("knob", "trigger", "reason"),
+    [
+        ("fail_upload", "60+:default", "the reference device was told to fail this upload"),
+        ("fail_alloc", "2:host_accessible", r"RefDeviceHostAccessible \(HOST_ACCESSIBLE\) could not allocate 4096"),
+        ("abort_run", "60:default", "the worker was ended by SIGABRT"),
+        ("wrong_run", "1+:default", r"1 of 1024 values of output y of item 0 differ from session.run with CPU tensors, first at \[0\]"),
+    ],
+)  # fmt: skip
+def test_a_failure_costs_its_mode_and_no_other(
+    knob: str, trigger: str, reason: str, library: Path, tmp_path: Path
+) -> None:
+    config = Config(compute_us=100, trace=tmp_path / "trace", **{knob: trigger})  # type: ignore[arg-type]
+    line = (*modes(PIPELINED, "cpu-tensors"), "--iterations", 5, "--warmup", 1)
+    code, result, _, errors = run_on_device(library, relu_model(tmp_path / "relu.onnx", 4096), config, tmp_path, *line)
+    failed, cpu = result.cases
+    assert (code, failed.mode, failed.status) == (1, PIPELINED, "failed")
+    assert set(Trace.read(tmp_path / "trace").failures()) == {knob}
+    assert re.match(reason, failed.reason or ""), failed.reason
+    assert (cpu.status, len(cpu.samples[LATENCY])) == ("ok", 5)
+    assert errors.splitlines() == [f"ortbench: pipelined failed: {failed.reason}"]

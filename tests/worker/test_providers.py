@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from ortbench.worker.providers import Provider, library_name
 from ortbench.worker.session import fix_hint
 from ortbench.worker.tensors import TensorSpec
 from tests import openvino
-from tests.conftest import MODELS, cases, measure
+from tests.conftest import MODELS, ONCE, cases, device_library, measure
 from tests.expect import there
 from tests.refdevice import EP_NAME, VENDOR_ID, Config
 
@@ -274,3 +275,21 @@ def test_the_backend_beside_the_plugin_is_named(files: list[str], said: str, tmp
         (tmp_path / name).touch()
     assert fix_hint(ERROR, str(tmp_path / "lib.so")) == said.format(tmp_path)
     assert fix_hint("something else", str(tmp_path / "lib.so")) == ""
+
+
+@pytest.mark.wide
+@pytest.mark.process
+@pytest.mark.usefixtures("clock")
+def test_an_ep_that_is_called_what_its_library_is_registered_as(tmp_path: Path) -> None:
+    """As EPs are that were made from the example in ONNX Runtime's sources, onnxruntime-ggml's for one."""
+    library = Path(shutil.copy(device_library(named_as_registered=True), tmp_path / "libmine.so"))
+    result = measure(MODELS / "tiny.onnx", "--ep", library, "--mode", "device-tensors", *ONCE, out=tmp_path / "out")
+    assert (result["target"]["ep"], result["target"]["ep_library"]) == ("mine", str(library))
+    assert result["placement"]["nodes"] == {"mine": 1}
+
+
+@pytest.mark.process
+def test_plugin_packages_are_registered_first(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    line = ("--ep", "prefer-gpu", "--mode", "cpu-tensors", *QUICK)
+    target = measure(MODELS / "tiny.onnx", *line, out=tmp_path, prefix=software_gpu)["target"]
+    assert (target["ep"], target["device"]["vendor_id"]) == ("WebGpuExecutionProvider", 0x1002)

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from onnx.backend.test.loader import load_node_model_tests
 
-from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.model.modes import CPU
 from ortbench.plan.target import Inputs
 from ortbench.worker import first_run, input_arrays
@@ -192,3 +192,9 @@ def test_sequences_of_another_ep_are_held_against_those_of_the_first(library: Pa
     once = ("--sequence-tensors", "s=2", "--iterations", 1, "--warmup", 0, "--out", tmp_path / "out")
     ran = ortbench("run", path, "--ep", "cpu", "--ep", library, *once)
     assert (ran.code, ran.err) == (0, "")
+
+
+def test_a_sequence_beside_a_dtype_that_numpy_has_not(tmp_path: Path) -> None:
+    text = "g (seq(float[2]) s, bfloat16[2] x) => (int64 n, bfloat16[2] y) { n = SequenceLength(s) y = Identity(x) }"
+    with pytest.raises(Unsupported, match="never both in a run"):
+        run(saved(tmp_path / "m.onnx", text), lengths={"s": 1})

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import Any
 
 import pytest
 
 from ortbench.model.modes import READBACK, RUN, SYNCHRONIZE
-from ortbench.worker.sync import Sync, Syncs, Work, prove
+from ortbench.worker.sync import Sync, Syncs, Work, _spin, prove
 
 US, MS = 1_000, 1_000_000
 
@@ -243,6 +244,43 @@ def test_a_run_that_waits_is_taken_though_what_its_outputs_take_to_read_varies_b
         found = device.prove(make_steadier_readback=steadier)
         assert found.wait != device.readback, found.evidence
     assert found.kind == RUN
+
+
+@pytest.mark.parametrize("work", [5 * US, 100 * US])
+@pytest.mark.parametrize("late", [5 * MS, 40 * MS])
+def test_a_host_that_comes_late_to_all_it_reads_does_not_make_the_burst_short(late: int, work: int) -> None:
+    """Else a few runs would be all that a sync is tried behind, because each seems to take long."""
+
+    class Late(Simulator):
+        """Late whenever it reads behind one launch, but for the very first, and behind every other burst of them."""
+
+        bursts = read_behind = 0
+
+        def _read(self, cost: int) -> None:
+            behind = self.launches - self.read_behind
+            self.bursts += behind > 1
+            if self.read_behind and (behind == 1 or (behind > 1 and self.bursts % 2)):
+                self.now += late
+            self.read_behind = self.launches
+            super()._read(cost)
+
+    device = Late(work, launch_cost=0)
+    assert device.prove().evidence == "reading 4 bytes back, which waits for all 128 queued run(s)"
+
+
+def test_each_trial_of_a_burst_follows_a_launch_and_a_readback() -> None:
+    simulator = Simulator(work=5 * US)
+    trial = simulator.to_prove().make_trial(simulator.work)
+    launches, reads = simulator.launches, simulator.reads
+    trials = len(trial.read_behind_bursts(simulator.token).ends[0])
+    assert simulator.launches - launches == trials * (1 + trial.burst)
+    assert simulator.reads > reads
+
+
+def test_a_host_spins_for_as_long_as_it_is_asked_to() -> None:
+    begun = perf_counter_ns()
+    _spin(MS)
+    assert perf_counter_ns() - begun >= MS
 
 
 def waiting(kind: str, work: int) -> Simulator:

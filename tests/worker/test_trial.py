@@ -191,3 +191,19 @@ def test_a_mode_that_cannot_is_unsupported_and_says_why(library: Path, tmp_path:
         for mode in (HOST_ACCESSIBLE, "pipelined", "device-resident-async"):
             assert reasons[mode] == f"{why}{mode} binds outputs in memory of a known size"
         assert reasons["cpu-tensors"] is None
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("mode", [DEVICE, RESIDENT, HOST_ACCESSIBLE])
+def test_so_does_the_program_that_is_written(mode: str, tmp_path: Path) -> None:
+    graph = "g (float[8] x) => (float[8] y, int64[1, N] at, float[8] x) { y = Relu(x)  at = NonZero(x) }"
+    done = ortbench("code", written(graph, tmp_path), "--ep", "cpu", "--mode", mode)
+    assert "Bound without a shape: at (its size depends on the values of the inputs);" in done.out, done.err
+    program: dict[str, Any] = {}
+    exec(done.out[: done.out.index("SECONDS = 2.0")], program)
+    for values in ([0, 1, 0, 0, 2, 0, 0, 3], [1] * 8, [0] * 8):
+        program["inputs"]["x"][...] = values
+        np.copyto(program["bound_inputs"]["x"].numpy(), program["inputs"]["x"])
+        program["infer"]()
+        found = {name: array.tolist() for name, array in program["finish"]().items()}
+        assert found == {"y": values, "at": [np.flatnonzero(values).tolist()], "x": values}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MODELS, cases, measure, modes, ortbench
+from tests.conftest import MODELS, ONCE, cases, measure, modes, ortbench
 
 pytestmark = pytest.mark.process
 
@@ -61,3 +61,12 @@ def test_an_ep_that_cannot_open_its_device_is_an_error_and_no_fallback(
     error, *_ = ran.err.splitlines()  # then the first warning that the driver printed
     assert (ran.code, "WebGpuExecutionProvider could not open" in error) == (1, True)
     assert "No supported adapters" in error
+
+
+def test_nodes_left_on_the_cpu_are_a_warning_or_an_error(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    line = (MODELS / "cpu_island.onnx", "--ep", "webgpu", "--mode", "cpu-tensors", *ONCE)
+    result = measure(*line, out=tmp_path / "a", prefix=software_gpu)
+    assert (result["placement"]["nodes"]["CPUExecutionProvider"], result["placement"]["memcpy_nodes"]) == (1, 2)
+    assert [warning["code"] for warning in result["warnings"]] == ["cpu-nodes"]
+    ran = ortbench("run", *line, "--no-cpu-fallback", "--out", tmp_path / "b", prefix=software_gpu)
+    assert (ran.code, "1 node stays on the CPU: Det" in ran.error_line) == (1, True)
