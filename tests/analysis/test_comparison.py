@@ -52,7 +52,10 @@ from tests.results import (
     STAYING,
     US,
     chain,
+    closed,
+    latency,
     level,
+    level_blocks,
     load_result,
     loop_result,
     measured,
@@ -292,6 +295,23 @@ def test_runs_of_one_configuration_tell_how_far_runs_differ() -> None:
     times = exp(2.776 * 2**0.5 * spread.deviation)  # Student's t of four
     assert spread.deviation == pytest.approx(0.01, rel=0.01)
     assert found.ends == pytest.approx((found.ratio / times, found.ratio * times), rel=1e-3)
+
+
+def test_load_points_of_one_run_lie_where_their_pairs_spread() -> None:
+    one, other = (
+        load_result(closed(CPU, 1, 100, 10, blocks=level_blocks(100, latency(10), 8, noise)), run_id="r")
+        for noise in ((1, 1.1), (1, 1))
+    )
+    found = there(change(one, other))
+    assert there(found.low) < 0.98 < found.ratio == 1 < 1.02 < there(found.high)
+
+
+def test_costs_of_a_load_are_compared_by_processes_of_one_run() -> None:
+    spins = [24 * MS, 25 * MS, 23 * MS, 26 * MS, 24 * MS]
+    old, new = (load_result(cpu_point(each, 5), run_id="run") for each in (spins, [ns // 40 for ns in spins]))
+    for pair, wanted in (([old, new], LESS), ([new, old], MORE), ([old, old], SAME)):
+        (row,) = (it for it in rows(pair, Selection(metrics=(parse_metric("cpu_cores"),))) if it.is_cost)
+        assert word(there(row.since_first[1]), 0.02, row.is_cost) == wanted
 
 
 def test_quiet_rounds_of_a_busy_machine_tell_of_latencies_alone() -> None:
