@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,7 @@ STORED_S = 5.0
 APART_S = (10.0, 300.0)
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A gate: how much slower the candidate is, in percent, and the limit."""
 
     name: str
@@ -54,8 +53,7 @@ KINDS = (
 )
 
 
-@dataclass
-class Trace:
+class Trace(NamedTuple):
     """Samples in ns (rounds, lanes, samples), starts in s (rounds, lanes) and what each block took in s."""
 
     samples: NDArray[np.int64]

@@ -63,24 +63,21 @@ def write(case: Any, folder: Path) -> None:
 def judged(code: int, errors: str, result: dict[str, Any] | None) -> tuple[str, str]:
     """What came of a case, and the reason."""
     last = errors.strip().splitlines()[-1] if errors.strip() else f"exit {code} without a line"
-    if "Traceback" in errors:
-        return "traceback", last
-    if "was ended by" in last:
-        return "crash", last
+    if "Traceback" in errors or "was ended by" in last:
+        return "traceback" if "Traceback" in errors else "crash", last
     if result is None:
         return ("differs" if "not the expected ones" in last else "refused"), last
-    cases = {case["mode"]: case for case in result["cases"]}
-    right = _right_modes(result)
-    wrong = [mode for mode, case in cases.items() if case["status"] == "ok" and mode not in right]
-    failed = [mode for mode, case in cases.items() if case["status"] == "failed"]
-    if {case["status"] for case in cases.values()} == {"unsupported"}:
-        return "unsupported", result["cases"][0]["reason"]
-    if failed:
-        return "failed", f"{', '.join(failed)}: {cases[failed[0]]['reason']}"
-    if wrong:
-        texts = [warning["message"] for warning in result["warnings"]]
-        return "differs", f"{', '.join(wrong)}: {'; '.join(texts)}"
-    return "right", "; ".join(dict.fromkeys(case["reason"] for case in cases.values() if case["status"] != "ok"))
+    status: dict[str, list[dict[str, Any]]] = {}
+    for case in result["cases"]:
+        is_wrong = case["status"] == "ok" and case["mode"] not in _right_modes(result)
+        status.setdefault("wrong" if is_wrong else case["status"], []).append(case)
+    if "failed" in status:
+        return "failed", f"{', '.join(it['mode'] for it in status['failed'])}: {status['failed'][0]['reason']}"
+    if "wrong" in status:
+        texts = "; ".join(warning["message"] for warning in result["warnings"])
+        return "differs", f"{', '.join(it['mode'] for it in status['wrong'])}: {texts}"
+    reasons = "; ".join(dict.fromkeys(it["reason"] for it in status.get("unsupported", ())))
+    return "right" if "ok" in status else "unsupported", reasons
 
 
 def _right_modes(result: dict[str, Any]) -> list[str]:

@@ -42,48 +42,38 @@ _TIMEOUT_S = 300.0
 _READINGS = 60_000  # of the clock, more than a run has
 
 
-class Runs:
-    """Runs commands in virtual time, in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        clock = virtual.build(folder)
-        self._library, self._server = (
-            refdevice.build(folder, clock=clock),
-            server(clock, Path(sys.executable).absolute()),
-        )
-        self._folder, self._clock = folder, Clock(folder / "clock")
-        onnx.save(onnx.parser.parse_model(_MODEL), folder / "batched.onnx")
-
-    def carry_out(self, kind: str, seed: int, is_busy: bool) -> Result:
-        at = random.Random(f"{kind} {seed}")
-        knobs = {
-            "compute_us": at.randrange(100, 1500), "upload_latency_us": at.choice([0, 10, 200]), "download_latency_us": at.choice([0, 10, 200]),
-        }  # fmt: skip
-        options = [word for name, value in knobs.items() for word in ("--ep-option", f"{name}={value}")]
-        out = self._folder / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        environment = {"PATH": os.defpath, "HOME": str(self._folder), virtual.VARIABLE: str(self._clock.path)}
-        pauses = {}
-        if is_busy:
-            noise = {"others": [at.uniform(0.4, 1.8)], "waits": {"all": at.uniform(0.05, 0.5)}}
-            environment[VARIABLE] = json.dumps(noise)
-            often = at.uniform(30, 300)
-            moment = 0.0
-            while (moment := moment + at.expovariate(1 / often) + 1) < _READINGS:
-                pauses[int(moment)] = round(at.expovariate(1 / 3e6))
-        self._clock.restart(pauses)
-        words = [*KINDS[kind], "--ep-library", str(self._library), *options, "--quiet", "--out", str(out)]
-        code, _, err = self._server.run(words, self._folder, environment, _TIMEOUT_S)
-        assert code == 0, err.decode()
-        (path,) = out.rglob("result.json")
-        return load(path)
+def carry_out(folder: Path, kind: str, seed: int, is_busy: bool) -> Result:
+    """A run of a command in virtual time, in a folder."""
+    clock_library, clock = virtual.build(folder), Clock(folder / "clock")
+    library, at = refdevice.build(folder, clock=clock_library), random.Random(f"{kind} {seed}")
+    onnx.save(onnx.parser.parse_model(_MODEL), folder / "batched.onnx")
+    knobs = {
+        "compute_us": at.randrange(100, 1500), "upload_latency_us": at.choice([0, 10, 200]), "download_latency_us": at.choice([0, 10, 200]),
+    }  # fmt: skip
+    options = [word for name, value in knobs.items() for word in ("--ep-option", f"{name}={value}")]
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    environment = {"PATH": os.defpath, "HOME": str(folder), virtual.VARIABLE: str(clock.path)}
+    pauses = {}
+    if is_busy:
+        noise = {"others": [at.uniform(0.4, 1.8)], "waits": {"all": at.uniform(0.05, 0.5)}}
+        environment[VARIABLE] = json.dumps(noise)
+        often, moment = at.uniform(30, 300), 0.0
+        while (moment := moment + at.expovariate(1 / often) + 1) < _READINGS:
+            pauses[int(moment)] = round(at.expovariate(1 / 3e6))
+    clock.restart(pauses)
+    words = [*KINDS[kind], "--ep-library", str(library), *options, "--quiet", "--out", str(out)]
+    forked = server(clock_library, Path(sys.executable).absolute())
+    code, _, err = forked.run(words, folder, environment, _TIMEOUT_S)
+    assert code == 0, err.decode()
+    (path,) = out.rglob("result.json")
+    return load(path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_facts_of_busy_and_quiet_machines(kind: str, tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
     for seed in range(COUNT):
-        quiet, busy = (facts_of(runs.carry_out(kind, seed, is_busy)) for is_busy in (False, True))
+        quiet, busy = (facts_of(carry_out(tmp_path, kind, seed, is_busy)) for is_busy in (False, True))
         assert [it for it in quiet if it.code == "busy-machine"] == []
         assert busy[0].code == "busy-machine"
         truths = {(*it.key, it.mode) for it in quiet}
