@@ -36,7 +36,6 @@ def test_the_notebook_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert "inference" in samples["text/html"]
     assert plot["image/png"]
     assert "passed: no node falls back on CPUExecutionProvider" in verdict["text/html"]
-    assert verdict["text/plain"].startswith("<ortbench.Verdict passed: ")
     assert "ortbench compare: #1, #2" in compared["text/html"]
     assert "clients" in load["text/html"]
     assert "batch=4" in sweep["text/html"]

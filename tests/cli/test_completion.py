@@ -66,12 +66,10 @@ def test_bash_completes_commands_options_eps_modes_and_files(tmp_path: Path) -> 
     ("shell", "line", "answer"),
     [
         ("zsh", "run m.onnx --mode device-r", '_arguments \'*: :(("device-resident"\n"device-resident-async"))\'\n'),
-        ("zsh", "models/", "_files\n"),
         ("zsh", "gate --baseline-set int", '"intra-op-threads="\n"inter-op-threads="'),
         ("fish", "ga", "gate\tCheck a model or a stored result in CI:...\n"),
         ("fish", "m.onnx --no-cpu-f", "--no-cpu-fallback\tFail if nodes fall back to the CPU."),
         ("fish", "suite merge --jun", "--junit\t"),
-        ("fish", "suit", "suite\t"),
     ],
 )
 def test_zsh_and_fish_are_answered_with_what_a_word_means(shell: str, line: str, answer: str) -> None:
