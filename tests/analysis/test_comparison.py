@@ -69,6 +69,7 @@ from tests.results import (
 )
 
 CPU = "cpu-tensors"
+LATENCY_ALONE = Selection(metrics=(parse_metric(LATENCY),))
 T_OF_7 = 2.3646  # Student's t at 97.5 % with seven degrees of freedom
 
 
@@ -289,7 +290,8 @@ def test_runs_of_one_configuration_tell_how_far_runs_differ() -> None:
     results = [replace(it, created=f"2026-01-0{number}") for number, it in enumerate(runs, 1)]
     for result in results[3:]:
         result.target["opt_level"] = "basic"
-    (row,) = rows(results, Selection(metrics=(parse_metric(LATENCY),)))
+    of_four, row = (rows(of_them, LATENCY_ALONE)[0] for of_them in (results[:2] + results[3:5], results))
+    assert (there(of_four.spread).freedom, there(of_four.spread).runs) == (2, 4)
     spread, found = there(row.spread), there(row.since_first[4])
     assert (spread.freedom, spread.runs) == (4, 6)
     times = exp(2.776 * 2**0.5 * spread.deviation)  # Student's t of four
@@ -323,7 +325,7 @@ def test_quiet_rounds_of_a_busy_machine_tell_of_latencies_alone() -> None:
         results[-1].noise = noise_of(2, 1.2, [0.0] * 20 + [0.5] * 20, threads=2)
     one, other = results
     assert word(there(change(one, other)), 0.02) == SLOWER
-    assert word(there(change(one, other, "h2d")), 0.02) == CANNOT_TELL
+    assert [word(there(change(one, it, "h2d")), 0.02) for it in (other, one)] == [CANNOT_TELL, SAME]
 
 
 def test_sizes_are_compared_exactly() -> None:
@@ -363,6 +365,9 @@ def test_a_ratio_is_that_of_the_medians_beside_it() -> None:
     low, high = there(found.ci95)
     assert low <= found.ratio == there(over.median("latency")) / there(under.median("latency")) < 1
     assert found.ratio <= high
+    nothing, least, twice = (measured(CPU, latency=steady([ns] * 8)) for ns in (0, 1, 2))
+    ratios = [there(ratio_of_medians((it, "latency"), (twice, "latency"))).ratio for it in (nothing, least)]
+    assert ratios == [0.5, 0.5]
     apart = measured("device-tensors", latency=steady([10] * 10, first=10))
     assert ratio_of_medians((over, "latency"), (apart, "latency")) is None  # no round in common
     # One goes on in more processes: by the rounds of both, and by the medians as they are printed.
