@@ -17,6 +17,7 @@ from ortbench.model.result_file import load
 from ortbench.model.schema import Direction
 from tests.conftest import ortbench
 from tests.refdevice import MEMORIES, Config, Events, Trace
+from tests.truth import block_events, is_kind
 from tests.virtual import CALL_NS
 
 pytestmark = pytest.mark.process
@@ -28,15 +29,13 @@ def figures(result: Result) -> dict[tuple[str, Direction, int], Case]:
 
 def recorded(way: Direction, case: Case, result: Result, trace: Trace) -> Events:
     """The copies of the recorded samples of a direction, as the device saw them."""
-    starts = sorted(start for it in result.cases for blocks in it.blocks.values() for _, _, start in blocks)
+    starts = [start for it in result.cases for blocks in it.blocks.values() for _, _, start in blocks]
     host = MEMORIES.index("host" if memory_of(case) == ORDINARY else "host_accessible")
-    events = trace.of(way)
-    events = events[events["source" if way == H2D else "destination"] == host]
     members = []
     for _, n, start in case.blocks[way]:
-        stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
-        block = np.sort(events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)], order="queued_ns")
-        block = block[: n + dropped_count(n)]  # the check of the data follows the last one
+        events, _ = block_events(trace, starts, start)
+        events = events[is_kind(events, way) & (events["source" if way == H2D else "destination"] == host)]
+        block = events[: n + dropped_count(n)]  # the check of the data follows the last one
         assert set(block["bytes"]) == {size_of(case)}
         assert len(block) == n + dropped_count(n)
         members.append(block[dropped_count(n) :])

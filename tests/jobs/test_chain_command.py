@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 
@@ -24,7 +23,7 @@ from tests import traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.expect import refusal
 from tests.refdevice import Config, Trace
-from tests.truth import is_kind
+from tests.truth import block_events, is_kind
 
 pytestmark = pytest.mark.process
 
@@ -153,10 +152,9 @@ def test_links_stay_on_the_device_and_cross_with_cpu(tmp_path: Path, library: Pa
         there, back = wanted[case.mode]
         assert (case.bytes_h2d, case.bytes_d2h) == (there * BYTES, back * BYTES)
         for _, n, start in case.blocks["latency"]:
-            stop = min((at for at in starts if at > start), default=np.iinfo(np.int64).max)
-            events = trace.of("h2d", "d2h", "inference")
-            events = events[is_kind(events, "inference") | (events["bytes"] == BYTES)]  # a sync may read 4 bytes back
-            events = np.sort(events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)], order="queued_ns")
+            events, _ = block_events(trace, starts, start)
+            copies = is_kind(events, "h2d", "d2h") & (events["bytes"] == BYTES)  # a sync may read 4 bytes back
+            events = events[is_kind(events, "inference") | copies]
             events = events[: (n + 1) * (there + back + 5)]  # what comes behind the last block is no part of it
             counts = Counter({kind: int(is_kind(events, kind).sum()) for kind in ("h2d", "d2h", "inference")})
             assert counts == {"h2d": there * (n + 1), "d2h": back * (n + 1), "inference": 5 * (n + 1)}

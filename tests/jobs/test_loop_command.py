@@ -23,7 +23,7 @@ from ortbench.plan.target import Inputs, Target
 from ortbench.worker import providers, session
 from tests.conftest import MODELS, ONCE, modes, ortbench
 from tests.refdevice import Config, Trace
-from tests.truth import in_fork, is_kind, run_on_device
+from tests.truth import block_events, in_fork, is_kind, run_on_device
 from tests.versions import VERSIONS, environment
 
 pytestmark = pytest.mark.process
@@ -54,14 +54,10 @@ def loop(library: Path, model: Path, folder: Path, *arguments: object, **knobs: 
 def copies(result: Result, case: Case, trace: Trace) -> list[tuple[int, Counter[int], Counter[int]]]:
     """Of each block of a mode: how many loops it had, and the copies to the device and back by their bytes; of the last step
     those that come behind its inference are not among them, as nobody can tell these from what is read when all is over."""
-    starts = sorted(at for it in result.cases for _, _, at in it.blocks["latency"])
-    events = trace.of("h2d", "d2h", "inference", "ha-copy")
-    events = events[np.argsort(events["queued_ns"], kind="stable")]
+    starts = [at for it in result.cases for _, _, at in it.blocks["latency"]]
     found = []
     for _, n, start in case.blocks["latency"]:
-        loops = n + dropped_count(n)
-        stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
-        here = events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)]
+        loops, (here, _) = n + dropped_count(n), block_events(trace, starts, start)
         last = here["queued_ns"][is_kind(here, "inference")][loops * STEPS - 1]
         here = here[(here["queued_ns"] < last) & (here["bytes"] != SYNC_BYTES)]
         assert not is_kind(here, "ha-copy").any()
