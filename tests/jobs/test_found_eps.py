@@ -16,7 +16,7 @@ from ortbench.core.eps import installed_eps
 from ortbench.core.errors import BadInput
 from ortbench.worker import plugins
 from ortbench.worker.plugins import Plugin
-from tests.conftest import MODELS, ONCE, Ran, device_library, ortbench
+from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.expect import refusal, there
 from tests.packages import having, install, put
 from tests.refdevice import EP_NAME
@@ -212,17 +212,6 @@ def test_an_ep_is_known_by_its_library(name: str, text: str, library: Path, tmp_
     if name == "auto" and target["device"]["vendor"] != "ortbench":
         pytest.skip(f"there is a {target['device']['type']} here, which comes first")
     assert (target["ep"], target["ep_library"], target["device"]["type"]) == (EP_NAME, "vendor/libvendor.so", "GPU")
-
-
-@pytest.mark.wide
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize(
-    "text", [PATH + REGISTERED, REGISTERED + "EP_NAME = 'other'\n", "EP_NAME: str = 'Vendor_Registered'\n"]
-)
-def test_an_ep_takes_the_registration_name_of_its_package_for_its_own(text: str, tmp_path: Path) -> None:
-    vendor(device_library(named_as_registered=True), tmp_path / "site", text)
-    result = result_of(run("vendor-registered", tmp_path / "site", tmp_path / "out"))
-    assert result["target"]["ep"] == "Vendor_Registered"
 
 
 def test_no_other_package_is_imported(library: Path, tmp_path: Path) -> None:

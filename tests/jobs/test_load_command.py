@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,6 @@ import pytest
 from ortbench.analysis.load_points import latency_of
 from ortbench.core.processes import DOMAIN
 from ortbench.features.load.analysis import load_cases, load_point_of
-from ortbench.features.load.measure.client_pool import LockWatch
 from ortbench.features.load.worker.clients import gil_wait_point
 from ortbench.model.result import Case, Result
 from ortbench.model.result_file import load
@@ -167,15 +163,8 @@ def test_more_requests_than_can_be_served_are_cut_off_and_said(library: Path, tm
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
-def test_the_place_where_threads_wait_for_pythons_lock_is_found_and_looked_at() -> None:
+def test_the_place_where_threads_wait_for_pythons_lock_is_found() -> None:
     assert min(there(gil_wait_point())) > 0
-    start = time.perf_counter_ns()
-    with LockWatch(os.getpid(), [threading.get_native_id()], [202, 0], seed=0) as watch:
-        while watch.count_waiting(start, time.perf_counter_ns()) is None:
-            time.sleep(0.001)
-        end = time.perf_counter_ns()
-    waiting, looked = there(watch.count_waiting(start, end))
-    assert (looked > 0, waiting) == (True, 0)  # at address 0 nobody sleeps
 
 
 # Gates: two sides under load in turns

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import resource
 import shlex
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,16 +12,11 @@ import numpy as np
 import onnx
 import pytest
 
-from ortbench.features.loop.plan import Steps
-from ortbench.features.loop.worker import data, make_loop
 from ortbench.measure.schedule import dropped_count
-from ortbench.model.modes import LATENCY
 from ortbench.model.result import Case, Result
-from ortbench.plan.target import Inputs, Target
-from ortbench.worker import providers, session
 from tests.conftest import MODELS, ONCE, modes, ortbench
 from tests.refdevice import Config, Trace
-from tests.truth import block_events, in_fork, is_kind, run_on_device
+from tests.truth import block_events, is_kind, run_on_device
 from tests.versions import VERSIONS, environment
 
 pytestmark = pytest.mark.process
@@ -220,34 +213,3 @@ def test_with_another_onnx_runtime(version: str, software_gpu: tuple[str, ...], 
         line = (*arguments, "--python", environment(version), *recorded(name))
         found = measured_on(ep, MODELS / f"{name}.onnx", tmp_path / ep, *line, prefix=software_gpu)
         assert {found[mode] for mode in ("cpu-tensors", "device-resident")} == {OK}
-
-
-def print_peaks() -> None:
-    """What this process took at most, KiB, before a loop of each mode and behind each of three."""
-    path, ep = sys.argv[1:]
-    target, steps, request = Target(ep=ep) if ep == "cpu" else Target(library=ep), Steps((("out", "s"),), 150), Inputs()
-    model = session.open_model(path, target, providers.find(target))
-    peaks: list[list[int]] = []
-    for mode in ("cpu-tensors", "device-resident", "host-accessible"):
-        loop_data = data.make_loop_data(path, model, request, steps)
-        call, a, b = make_loop(mode, model, loop_data, steps, request).phases()[LATENCY]
-        peaks.append([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss])
-        for _ in range(3):
-            call(a, b)
-            peaks[-1].append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    print(json.dumps(peaks))
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("ep", ["cpu", "device"])
-def test_a_long_loop_whose_state_grows_keeps_no_past(ep: str, real_library: Path, tmp_path: Path) -> None:
-    """All states of 150 steps have 185 MB together, and the last one has 2.5 MB."""
-    text = """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[past, 4096] s, float[1, 4096] x) => (float[present, 4096] out) { out = Concat<axis=0>(s, x) }"""
-    onnx.save(onnx.parser.parse_model(text), tmp_path / "long.onnx")
-    target = ep if ep == "cpu" else real_library
-    peaks = in_fork(f"{__name__}:print_peaks", tmp_path / "long.onnx", target, **Config(compute_us=1).environ())
-    assert len(peaks) == 3
-    for before, first, _, last in peaks:
-        assert last - first < 100_000
-        assert ep != "cpu" or last - before < 100_000  # the device keeps memory itself

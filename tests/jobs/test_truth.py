@@ -105,25 +105,6 @@ def test_modes_make_the_copies_that_they_say(honesty: Honesty, seen: Callable[[H
                 assert sorted(moved[is_kind(moved, kind)]["bytes"].tolist()) == each_way * copies, mode
 
 
-@pytest.mark.parametrize(
-    ("knobs", "failed", "reason"),
-    [({"fail_upload": "3:default"}, "device-tensors", "upload"), ({"abort_run": "9:host_accessible"}, "host-accessible", "SIGABRT")],
-)  # fmt: skip
-def test_a_failure_costs_its_mode_and_no_other(
-    knobs: dict[str, str], failed: str, reason: str, library: Path, tmp_path: Path
-) -> None:
-    model, config = relu_model(tmp_path / "relu.onnx", 4096), Config(compute_us=300, **knobs)  # type: ignore[arg-type]
-    line = ("--iterations", 30, "--timeout", 30)
-    code, result, _, errors = run_on_device(library, model, config, tmp_path, *line)
-    assert (code, errors.partition(" failed: ")[0]) == (1, f"ortbench: {failed}")
-    for case in result.cases:
-        if case.mode == failed:
-            assert (case.status, reason in str(case.reason)) == ("failed", True)
-        else:
-            assert (case.status, case.checks["outputs"]["verdict"]) == ("ok", "passed")
-            assert len(case.samples["latency"]) == 30
-
-
 # What a run costs besides its time, against a device that says what it costs the host
 
 US = 1000
