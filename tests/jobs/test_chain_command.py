@@ -13,13 +13,14 @@ import onnx
 import pytest
 
 from ortbench.core.errors import BadInput, WrongOutputs
+from ortbench.core.processes import DOMAIN
 from ortbench.features.chain import worker as chain_worker
 from ortbench.features.chain.toml import plan_of
 from ortbench.features.loop.worker.bound import BoundLoop, LinkedValue
 from ortbench.model.result import Result
 from ortbench.model.result_file import load
 from ortbench.worker import State, measuring
-from tests import traceformat
+from tests import nvtx, traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.expect import refusal
 from tests.refdevice import Config, Trace
@@ -132,6 +133,18 @@ def check_timeline(trace: traceformat.Trace, result: Result) -> None:
         assert [it.name for it in trace[f"close-up {case.mode}"]][:4] == ["one chain", *names]
     runs = [it.name for it in trace["profiled runs"]]
     assert runs == [f"profiled run {number} of {name}" for name in names for number in (1, 2, 3)]
+
+
+@pytest.mark.wide
+def test_every_stage_is_a_range(tmp_path: Path, recorder: Path) -> None:
+    listener = nvtx.environ(recorder, tmp_path / "record")
+    result, _ = run(tmp_path, defaults("cpu") + STAGES + BETWEEN, "--iterations", 2, "--warmup", 1, **listener)
+    ranges = nvtx.Record.read(tmp_path / "record", DOMAIN).ranges
+    for case in result.cases:
+        chains = [it for block in ranges if block.name == case.mode for it in block.inner]
+        assert [it.name for it in chains] == [f"{case.mode}/chain"] * len(case.samples["latency"])
+        stages = [(f"{case.mode}/{name}", number) for number, name in enumerate(("first", "middle", "last"))]
+        assert [[(it.name, it.payload) for it in chain.inner] for chain in chains] == [stages] * 2
 
 
 def test_links_stay_on_the_device_and_cross_with_cpu(tmp_path: Path, library: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,7 @@ EXPORTS = {
 }  # fmt: skip
 _LAST_TAG = {".html": "</html>", ".xml": "</testsuites>", ".svg": "</svg>"}
 BYTES = "ORTBENCH_TESTS_BYTES"  # that a file can have
+GONE = "ORTBENCH_TESTS_GONE"  # a folder that is removed
 
 
 def is_whole(path: Path) -> bool:
@@ -47,6 +50,25 @@ def with_small_files() -> None:
 
     driver._KEEP_EVERY_S, driver._KEEP_SHARE = 0.0, 1e9
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(os.environ[BYTES]), resource.RLIM_INFINITY))
+    main()
+
+
+def without_a_folder() -> None:
+    """ortbench whose folder is removed when some blocks are measured and a state of the result is kept."""
+    from ortbench.__main__ import main
+    from ortbench.measure import driver
+    from ortbench.measure.configuration import Configuration
+
+    driver._KEEP_EVERY_S, driver._KEEP_SHARE = 0.0, 1e9
+    block, blocks = Configuration.block, []
+
+    def timed(*given: Any) -> Any:
+        blocks.append(given)
+        if len(blocks) == 3:
+            shutil.rmtree(os.environ[GONE])
+        return block(*given)
+
+    Configuration.block = timed  # type: ignore[assignment, method-assign]
     main()
 
 
@@ -82,6 +104,15 @@ def test_the_last_state_that_could_be_kept_stays(tmp_path: Path) -> None:
     ran, lost, files = run(60_000, tmp_path, "--mode", "cpu-tensors", "--iterations", 9000, "--warmup", 1)
     assert ("cpu-tensors" in ran.out, "result.json (an earlier state of it is there)" in ran.err) == (True, True)
     assert (lost, files) == ({"result.json"}, TABLES)
+
+
+def test_a_folder_that_is_removed_meanwhile(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    line = ("run", TINY, "--ep", "cpu", "--iterations", 9, "--out", out)
+    ran = ortbench(*line, **{GONE: str(out)}, ORTBENCH_TESTS_MAIN=f"{__name__}:without_a_folder")
+    assert (ran.code, "cpu-tensors" in ran.out, "Traceback" in ran.err) == (1, True, False)
+    assert {Path(it.strip(",")).name for it in ran.error_line.split()} >= TABLES
+    assert ran.error_line.endswith("not written: No such file or directory")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
