@@ -172,11 +172,17 @@ def test_unchanged_nodes_are_no_cause_where_processes_or_a_busy_machine_may_have
     assert ([it.kind for it in found.changes], found.culprit) == ([REST], None)
 
 
+def test_medians_that_are_far_from_the_ratio_of_pairs_are_not_said() -> None:
+    sides = result(chain(*LAYERS), 300 * US), result(chain(*LAYERS), 700 * US)
+    for ratio, said in ((1.2, "60.0 µs longer (by the gate's ratio)"), (2.0, "400 µs longer (by medians)")):
+        assert said in sentence(why_facts(explain(*sides, told={"cpu-tensors": ratio}))[0])
+
+
 def test_the_profiler_only_adds_to_what_an_inference_takes() -> None:
     slow, fast = (result(PLAIN, ns * US) for ns in (500, 400))
     for base, own, said in (
         (fast, fast, "Under the profiler; without it cpu-tensors takes 400 µs before, 400 µs after."),
-        (slow, fast, "Profiled at a quieter time; without the profiler 500 µs before, 400 µs after."),
+        (slow, fast, "Profiled at another time; without the profiler 500 µs before, 400 µs after."),
     ):
         assert sentence(limit_facts(explain(base, own))[0]) == said
 

@@ -327,7 +327,8 @@ def _answer(why: Why) -> Fact:
     if not why.certain:
         return Fact("why", "open" if why.verdict == CANNOT_TELL else "same", why.mode)
     measured_ns = why.median_ns - why.base_ns
-    is_derived = measured_ns * why.ns <= 0  # the gate's ratio tells what the medians do not
+    # On a busy machine the gate's ratio, of pairs, tells what the medians of all samples do not.
+    is_derived = not 0.5 < measured_ns / why.ns < 2
     values: Values = {
         "difference": ns(abs(why.ns if is_derived else measured_ns), derived=is_derived), "basis": "the gate's ratio" if is_derived else "medians",
         "baseline": ns(why.base_ns), "candidate": ns(why.median_ns), "profiled": ns(abs(why.profiled_difference_ns)),
@@ -486,7 +487,7 @@ SENTENCES = {
     ("confirmation", "not-slower"): Sentence("Cannot tell: in another run, without the profiler, the candidate takes {candidate} and the baseline {baseline}.", "run the gate again on a quiet machine", _ANSWER, "unclear", "why"),
     ("confirmation", "not-measured"): Sentence("Not confirmed: {why}.", "see the reason", _ANSWER, "unclear", "why"),
     ("why-limit", "profiler"): Sentence("Under the profiler; without it {mode} takes {baseline} before, {candidate} after.", "nothing", _DETAIL, "", "why"),
-    ("why-limit", "quieter"): Sentence("Profiled at a quieter time; without the profiler {baseline} before, {candidate} after.", "nothing", _DETAIL, "", "why"),
+    ("why-limit", "quieter"): Sentence("Profiled at another time; without the profiler {baseline} before, {candidate} after.", "nothing", _DETAIL, "", "why"),
     ("why-limit", "compiled"): Sentence("{ep} compiled {graphs:graph} of the {side} whole: what changed inside is not known.", "nothing", _DETAIL, "unclear", "why"),
     ("why-limit", "asynchronous"): Sentence("Where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies to the host, or outside of nodes.", "nothing", _DETAIL, "", "why"),
 }

@@ -88,10 +88,11 @@ class _Block:
 
 
 class Window(NamedTuple):
-    """What of a block of a closed loop counts: runs per second, runs of each client, from when to when, ns, and of each client from
-    which run to which."""
+    """What of a block of a closed loop counts: runs per second, and of how long, ns; runs of each client, from when to when, ns, and of each
+    client from which run to which."""
 
     throughput: float | None
+    took_ns: int
     each: list[int]
     span: tuple[int, int]
     runs: list[slice]
@@ -124,12 +125,13 @@ class ClosedLoopBlock(_Block):
         import numpy as np
 
         if any(ends.size < 2 for ends in self.ends):
-            return Window(None, [0] * len(self.ends), (0, 0), [slice(0) for _ in self.ends])
+            return Window(None, 0, [0] * len(self.ends), (0, 0), [slice(0) for _ in self.ends])
         begin = max(int(ends[0]) for ends in self.ends)
         until = min(self.until_ns, *(int(ends[-1]) for ends in self.ends))
         if begin >= until:  # it ended before every client had an inference: from the first start to the last end
             each, span = [ends.size for ends in self.ends], (min(int(it[0]) for it in self.starts), self.end_ns)
-            return Window(sum(each) * 1e9 / max(span[1] - span[0], 1), each, span, [slice(it) for it in each])
+            took = max(span[1] - span[0], 1)
+            return Window(sum(each) * 1e9 / took, took, each, span, [slice(it) for it in each])
         each, runs, done, until_last = [], [], 0.0, begin
         for ends in self.ends:
             first = int(np.searchsorted(ends, begin))
@@ -139,7 +141,7 @@ class ClosedLoopBlock(_Block):
             until_last = max(until_last, int(ends[last]))
             was, now = np.interp([begin, until], ends, np.arange(ends.size))
             done += float(now - was)
-        return Window(done * 1e9 / (until - begin), each, (begin, until_last), runs)
+        return Window(done * 1e9 / (until - begin), until - begin, each, (begin, until_last), runs)
 
     @property
     def of_clients(self) -> list[Moments]:

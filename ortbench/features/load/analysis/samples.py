@@ -155,7 +155,8 @@ def put_clock(case: Case, readings: Sequence[int]) -> None:
 
 
 def _put_closed(case: Case, blocks: Sequence[ClosedLoopBlock]) -> None:
-    """The interval of the throughput is over blocks, or over processes where there are several."""
+    """The throughput is all runs by all time, as blocks of mixed shapes last differently; its interval is over blocks (linearized, for the
+    ratio of two sums: Cochran, Sampling Techniques, 6.3), or over processes where there are several."""
     import numpy as np
 
     if not blocks:
@@ -167,10 +168,11 @@ def _put_closed(case: Case, blocks: Sequence[ClosedLoopBlock]) -> None:
             case.status = FAILED
             case.reason = "some clients completed no inference while others did: the EP does not serve them equally"
         return
-    mean, several = sum(rates.values()) / len(rates), case.first_rounds
-    case.set_metric(
-        THROUGHPUT, mean, interval_of(rates, mean, several) if several else rate_interval([*rates.values()])
-    )
+    took = {it.round: it.window.took_ns for it in blocks if it.round in rates}
+    whole, several = sum(took.values()), case.first_rounds
+    mean = sum(rate * took[it] for it, rate in rates.items()) / whole
+    parts = [mean + (rate - mean) * took[it] * len(took) / whole for it, rate in rates.items()]
+    case.set_metric(THROUGHPUT, mean, interval_of(rates, mean, several) if several else rate_interval(parts))
     latency = summarise(np.concatenate([*latencies.values()]), [it.size for it in latencies.values()])
     case.metrics[LATENCY] = by_processes(latency, latencies, several)
     case.latency_bounds = _bounds(latencies, several)
