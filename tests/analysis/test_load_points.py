@@ -133,10 +133,10 @@ def test_a_closed_loop() -> None:
 def test_runs_of_blocks_that_last_differently_are_divided_by_all_their_time() -> None:
     lengths = ((MS, 10 * MS), (4 * MS, 40 * MS)) * 2  # 9 runs of 1 ms in 9 ms, and 9 of 4 ms in 36 ms
     blocks = [closed_block(one_engine(1, *it), it[1], round=number) for number, it in enumerate(lengths)]
-    found = case_of(samples(*blocks)).metrics["throughput"]
+    found = case_of(samples(*blocks))
     # Each block adds or takes 240 from the rate: 600 too much in a fifth of the mean time, 150 too little in eight fifths.
-    assert found.value == pytest.approx(400)
-    assert found.ci95 == pytest.approx((0, 400 + 3.182 * math.sqrt(4 * 240**2 / 3) / 2), rel=1e-3)
+    assert found.value("throughput") == pytest.approx(400)
+    assert found.metrics["throughput"].ci95 == pytest.approx((0, 400 + 3.182 * math.sqrt(4 * 240**2 / 3) / 2), rel=1e-3)
 
 
 def test_a_load_point_that_failed_or_was_never_measured() -> None:
