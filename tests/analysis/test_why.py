@@ -24,6 +24,7 @@ from ortbench.features.why.analysis import (
     whole,
 )
 from ortbench.features.why.facts import Why, confirmation, explain, float_confirmation, limit_facts, why_data, why_facts
+from ortbench.features.why.report import _table
 from ortbench.model.result import Result
 from ortbench.model.schema import Nodes, ProfiledNode
 from tests.results import EP, MS, US, measured, noise_of, profiled, result_of, steady
@@ -185,6 +186,12 @@ def test_the_profiler_only_adds_to_what_an_inference_takes() -> None:
         (slow, fast, "Profiled at another time; without the profiler 500 µs before, 400 µs after."),
     ):
         assert sentence(limit_facts(explain(base, own))[0]) == said
+    columns = [it.name for it in _table(explain(slow, fast)).columns]
+    slow.noise = noise_of(2, 1.5, [0.5] * 8)
+    found = explain(slow, fast)
+    said = "Busy machine: node times are hints; unprofiled 500 µs before, 400 µs after."
+    assert sentence(limit_facts(found)[0]) == said
+    assert {*columns} - {it.name for it in _table(found).columns} == {"95% CI"}
 
 
 def test_what_hides_nodes() -> None:

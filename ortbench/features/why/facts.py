@@ -15,7 +15,7 @@ from ortbench.analysis.comparison import CANNOT_TELL, FASTER, SLOWER, compare_se
 from ortbench.analysis.intervals import MARGIN, OPEN, verdict_of
 from ortbench.analysis.intervals import SAME as SAME_AS
 from ortbench.analysis.node_times import is_compiled, is_put_in, name_node, operator
-from ortbench.analysis.noise import supports_within
+from ortbench.analysis.noise import busy_reasons, supports_within
 from ortbench.analysis.placement import FROM_HOST, TO_HOST
 from ortbench.analysis.series import Key, series_at
 from ortbench.core.errors import BadInput
@@ -87,6 +87,7 @@ class Why:
     slower: Sequence[Change] = ()  # nodes that take longer for certain
     confirmation: Confirmation | None = None
     in_float: Confirmation | None = None  # of `loss`
+    is_busy: bool = False  # the machine was, of which the intervals of single nodes know nothing
 
     @property
     def loss(self) -> Change | None:
@@ -178,6 +179,7 @@ def explain(base: Result, own: Result, modes: Sequence[str] = (), told: Mapping[
         },
         any(it.target["memory"]["kind"] != "host" for it in (base, own)),
         [it for it in found_rows if it.base and it.own and it.ns > 0 and is_told(it, is_supported)],
+        is_busy=any(it.noise is not None and busy_reasons(it.noise) for it in (base, own)),
     )
 
 
@@ -397,7 +399,8 @@ def limit_facts(why: Why) -> list[Fact]:
     values: Values = {"baseline": ns(why.base_ns), "candidate": ns(why.median_ns)}
     # The profiler only adds to what an inference takes.
     is_quieter = why.base_ns > why.profiled_ns[0] or why.median_ns > why.profiled_ns[1]
-    found = [Fact("why-limit", "quieter" if is_quieter else "profiler", why.mode, values)]
+    verdict = "busy" if why.is_busy else "quieter" if is_quieter else "profiler"
+    found = [Fact("why-limit", verdict, why.mode, values)]
     for name, graphs in why.compiled.items():
         found.append(Fact("why-limit", "compiled", "", {"side": name, "graphs": len(graphs), "ep": graphs[0]["ep"]}))
     return found + [Fact("why-limit", "asynchronous")] * why.is_asynchronous
@@ -487,6 +490,7 @@ SENTENCES = {
     ("confirmation", "not-slower"): Sentence("Cannot tell: in another run, without the profiler, the candidate takes {candidate} and the baseline {baseline}.", "run the gate again on a quiet machine", _ANSWER, "unclear", "why"),
     ("confirmation", "not-measured"): Sentence("Not confirmed: {why}.", "see the reason", _ANSWER, "unclear", "why"),
     ("why-limit", "profiler"): Sentence("Under the profiler; without it {mode} takes {baseline} before, {candidate} after.", "nothing", _DETAIL, "", "why"),
+    ("why-limit", "busy"): Sentence("Busy machine: node times are hints; unprofiled {baseline} before, {candidate} after.", "nothing", _DETAIL, "", "why"),
     ("why-limit", "quieter"): Sentence("Profiled at another time; without the profiler {baseline} before, {candidate} after.", "nothing", _DETAIL, "", "why"),
     ("why-limit", "compiled"): Sentence("{ep} compiled {graphs:graph} of the {side} whole: what changed inside is not known.", "nothing", _DETAIL, "unclear", "why"),
     ("why-limit", "asynchronous"): Sentence("Where the EP works asynchronously, a node's time is that of its launch: the device's own time is in the copies to the host, or outside of nodes.", "nothing", _DETAIL, "", "why"),

@@ -84,7 +84,7 @@ def _table(why: Why) -> model.Table:
             _operators(row),
             _compare_texts(*([short(it["ep"]) for it in nodes] for nodes in (row.base, row.own))),
             *figures(row.base_ns if row.base else None, row.own_ns if row.own else None, row.ns),
-            model.maybe(row.ci95, lambda ends: " to ".join(map(with_sign, ends))),
+            model.maybe(None if why.is_busy else row.ci95, lambda ends: " to ".join(map(with_sign, ends))),
             row.kind,
             _compare_texts(*([", ".join(it["gives"]) for it in nodes] for nodes in (row.base, row.own))),
         )
