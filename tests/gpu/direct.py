@@ -5,7 +5,7 @@
     python -m tests.gpu.direct memcpy EP LIBRARY SECONDS BYTES,… OUT
     python -m tests.gpu.direct nsight FOLDER FOLDER/profile.json
 
-LIBRARY and DIMS are "-" where there are none. OUT is the JSON file that is written. They are what ortbench's figures are held against: runs
+LIBRARY and DIMS are "-" where there are none. OUT is the JSON file that is written. Ortbench's figures are compared with them: runs
 with one readback at their end, CUPTI's kernels, cudaMemcpy, and Nsight Systems' report that came back alone.
 """
 

@@ -24,6 +24,7 @@ KIND = RUN._replace(
     checks=("require-mode", "max-cpu-nodes", "max-growth"),
     live=False,
     times_nodes=False,
+    is_of_speed=False,
     needed=(*RUN.needed, "soak"),
 )  # fmt: skip
 

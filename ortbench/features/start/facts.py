@@ -38,11 +38,9 @@ def several_facts(result: Result, _: str = "") -> list[Fact]:
     if (compiled := result.part.get("compiled")) is None:
         return []
     values: Values = {
-        "time": ns(compiled["compile_ns"]),
-        "size": bytes_of(compiled["bytes"]),
-        "ep": result.target["ep"],
-    }
-    values |= {"nodes": compiled["context_nodes"], "rest": compiled["other_nodes"]}
+        "time": ns(compiled["compile_ns"]), "size": bytes_of(compiled["bytes"]), "ep": result.target["ep"],
+        "nodes": compiled["context_nodes"], "rest": compiled["other_nodes"],
+    }  # fmt: skip
     return [Fact("compiled-ahead", "partly" if compiled["other_nodes"] else "used", CPU, values)]
 
 

@@ -121,9 +121,8 @@ def pairs_of(path: str, model: Model, decoder: Decoder) -> list[tuple[str, str]]
     )
     found = {**dict(said), **{out["name"]: into["name"] for out, into in by_name(*rest)}}
     if not found:
-        raise BadInput(
-            f"{path}: no output looks like the next step's state; if one is, say so with --feedback OUT=IN", _FLAG
-        )
+        why = f"no output looks like the next step's state; if one is, say so with {_FLAG} OUT=IN"
+        raise BadInput(f"{path}: {why}", _FLAG)
     return [(name, found[name]) for name in outs if name in found]
 
 
@@ -149,15 +148,18 @@ def roles_of(path: str, model: Model, decoder: Decoder, pairs: Sequence[tuple[st
             None,
         )
 
+    def refusal(why: str) -> BadInput:
+        names = patterns(pairs, [it.name for it in model.outputs], [it.name for it in model.inputs])
+        as_loop = " ".join(f"{_FLAG} {out}={into}" for out, into in names)
+        return BadInput(f"{path}: {why}; measure a loop: {as_loop}", _FLAG)
+
     own, logits = name_of("ids", ins), name_of("logits", outs)
-    names = patterns(pairs, [it.name for it in model.outputs], [it.name for it in model.inputs])
-    as_loop = f"measure a loop: {' '.join(f'{_FLAG} {out}={into}' for out, into in names)}"
     ids = None if own is None else ins[own]
     if ids is None or logits is None:
         lacks = "input of token ids (input_ids)" if ids is None else "output of logits (logits)"
-        raise BadInput(f"{path}: the model has no {lacks}, so it is no decoder; {as_loop}", _FLAG)
+        raise refusal(f"the model has no {lacks}, so it is no decoder")
     if len(ids.shape) != 2:
-        raise BadInput(f"{path}: {ids.name} is not [batch, sequence]; {as_loop}", _FLAG)
+        raise refusal(f"{ids.name} is not [batch, sequence]")
     rest = (name_of(role, ins) for role in ("mask", "positions", "past", "total", "branch"))
     return Roles(ids, outs[logits], *rest)
 

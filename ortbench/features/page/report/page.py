@@ -15,7 +15,6 @@ from ortbench.analysis.advice import Finding
 from ortbench.analysis.outputs import mark_doubtful
 from ortbench.core import __version__
 from ortbench.core.errors import BadInput
-from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible_lines
 from ortbench.facts.comparison import bests, ep_facts, headline_of_many
 from ortbench.facts.run import facts_of, findings_of, headline
@@ -106,8 +105,7 @@ def build_page(
 
 def _headline_of_many(results: Sequence[Result], names: Sequence[str], judged: bool) -> str:
     """What there is to say first of several results: of configurations on the same work the best one, unless a verdict stands above."""
-    kind = results[0].kind
-    if part_of(kind, "facts", "several_facts") is not None and not kind_of(kind).times_starts:  # it is not for speed
+    if not kind_of(results[0].kind).is_of_speed:
         return headline_of_many(results)
     found = ep_facts(results) or ([] if judged else [it.fact for it in bests(results, names)])
     is_one = len({result.model["path"] for result in results}) == 1
