@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,30 @@ from ortbench.worker import first_run, input_arrays
 from ortbench.worker.modes import make_mode
 from ortbench.worker.proofs import check_outputs, difference, find_difference
 from ortbench.worker.tensors import TensorSpec, host_array, host_value, nbytes
-from tests.benchmarks.operators import write
 from tests.conftest import cases, measure, ortbench
 from tests.expect import refusal, there
 from tests.worker import opened, saved
 
 INSERT = "g (seq(float[N, 2]) s, float[2] x) => (seq(float[]) o) { o = SequenceInsert(s, x) }"
+
+
+_WRITERS: dict[str | None, Callable[..., Any]] = {
+    "tensor_type": numpy_helper.from_array,
+    "sequence_type": numpy_helper.from_list,
+    "optional_type": numpy_helper.from_optional,
+}
+
+
+def write(case: Any, folder: Path) -> None:
+    """Write a case as ONNX's data folders have it."""
+    folder.mkdir()
+    onnx.save(case.model, folder / "model.onnx")
+    graph, (inputs, outputs) = case.model.graph, case.data_sets[0]
+    for kind, values, infos in (("input", inputs, graph.input), ("output", outputs, graph.output)):
+        for number, (value, info) in enumerate(zip(values, infos, strict=True)):
+            if not isinstance(value, onnx.TensorProto):
+                value = _WRITERS[info.type.WhichOneof("value")](value, info.name)
+            (folder / f"{kind}_{number}.pb").write_bytes(value.SerializeToString())
 
 
 def run(model: Path, **inputs: Any) -> first_run.Data:
