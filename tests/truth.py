@@ -153,17 +153,13 @@ Span = tuple[int, int]
 def rounds(result: Result, trace: Trace) -> list[Span]:
     """When each recorded sample of `pipelined` was, from the end of the last inference before it to that of its own."""
     inferences = np.sort(trace.of("inference"), order="end_ns")
-    return rounds_of(result, inferences["queued_ns"], inferences["end_ns"])
-
-
-def rounds_of(result: Result, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> list[Span]:
-    """The same of inferences that began and ended at these times, in that order."""
     case = next(case for case in result.cases if case.mode == PIPELINED)
     assert case.pipeline is not None
     depth, found = case.pipeline["depth"], []
     for _, n, start in case.blocks["latency"]:
         skipped = dropped_count(n) * depth
-        after = ends[begins >= start][skipped - 1 : skipped + n * depth : depth]
+        ends = inferences["end_ns"][inferences["queued_ns"] >= start]
+        after = ends[skipped - 1 : skipped + n * depth : depth]
         found += list(zip(map(int, after), map(int, after[1:]), strict=False))
     return found
 
@@ -173,11 +169,7 @@ def hidden_share(trace: Trace, span: Span) -> float:
 
     Copies that go on beside each other count each, and what they share of the clock is hidden as if behind an inference.
     """
-    return share_hidden(*(_within(trace.of(*kinds), span) for kinds in (("h2d", "d2h"), ("inference",))))
-
-
-def share_hidden(copies: list[Span], inferences: list[Span]) -> float:
-    """The same of copies and inferences that each began and ended at these times."""
+    copies, inferences = (_within(trace.of(*kinds), span) for kinds in (("h2d", "d2h"), ("inference",)))
     alone = _length(copies + inferences) - _length(inferences)
     return 1 - alone / sum(end - start for start, end in copies)
 

@@ -71,7 +71,7 @@ def test_every_median_is_the_devices_and_two_calls_of_the_host(library: Path, tm
     trace = Trace.read(tmp_path / "trace")
     for (_, way, size), case in figures(result).items():
         events = recorded(way, case, result, trace)
-        known = (Config(**knobs).h2d_ns if way == H2D else Config(**knobs).d2h_ns)(size)
+        known = Config(**knobs).copy_ns(way, size)
         assert set(events["planned_end_ns"] - events["start_ns"]) == {known}
         assert case.median(way) == round(median(events["end_ns"] - events["queued_ns"])) + 2 * CALL_NS
 

@@ -142,7 +142,7 @@ def test_starts_of_a_model_that_was_compiled_ahead_compile_nothing(embeds: int, 
     ahead, plain = (json.loads(it.read_text()) for it in sorted((tmp_path / "out").glob("*/*/result.json")))
     samples = [it["cases"][0]["samples"] for it in (ahead, plain)]
     compiling = COMPILE_US * 1000 + CALL_NS  # and the call
-    weights = sum(round(config.h2d_ns(size)) + CALL_NS for size in (4800, 12))
+    weights = sum(round(config.copy_ns("h2d", size)) + CALL_NS for size in (4800, 12))
     assert [it["start.session"] for it in samples] == [[weights + CALL_NS] * 2, [weights + compiling + CALL_NS] * 2]
     assert {part for part in START_PARTS if samples[0][part] != samples[1][part]} == {"start.session"}
     assert [b - a for a, b in zip(*(it["latency"] for it in samples), strict=True)] == [compiling] * 2

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from tests.nsys.export import Export
 from tests.nvtx import Record, environ
-from tests.refdevice import Trace
-from tests.refdevice.refdevice import MEMORIES
+from tests.refdevice import MEMORIES, Trace
 
 _KINDS = {"h2d": "Host-to-Device", "d2h": "Device-to-Host"}
 _MEMORY = {"host": "Pageable", "host_accessible": "Pinned", "default": "Device", "none": "Device"}

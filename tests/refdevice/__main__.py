@@ -3,7 +3,6 @@
 import sys
 
 from tests.compiling import command
-
-from .refdevice import build
+from tests.refdevice import build
 
 sys.exit(command("tests.refdevice", build))

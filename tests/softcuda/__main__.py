@@ -3,7 +3,6 @@
 import sys
 
 from tests.compiling import command
-
-from .softcuda import build
+from tests.softcuda import build
 
 sys.exit(command("tests.softcuda", build))

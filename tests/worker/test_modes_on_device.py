@@ -100,7 +100,7 @@ def test_outputs_that_the_ep_copies_are_not_called_zero_copy(
             mode: (size, size) for mode, size in moved.items()
         }
         assert found["host-accessible"].checks["zero_copy"]["verdict"] == zero_copy
-        took = 500_000 + is_copied * Config().device_copy_ns(SIZE)
+        took = 500_000 + is_copied * Config().copy_ns("device", SIZE)
         assert set(found["device-resident"].samples["latency"]) == {took + 2 * CALL_NS}
 
 
