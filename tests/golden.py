@@ -25,19 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from tests import refdevice, virtual
-from tests.benchmarks.same import FEW, RUN, SCENARIOS, Install, Seen, difference
+from tests.benchmarks.same import SCENARIOS, Install, Seen, difference
 
 FOLDER = Path(__file__).parent / "golden_files"
-GOLDEN = {
-    name: SCENARIOS[name]
-    for name in (
-        "run", "run-all", "run-failing", "run-sides", "loop", "chain", "load", "sweep", "bandwidth", "gate-live", "gate-slower",
-        "gate-limits", "suite", "stored-again", "gate-stored", "compare",
-    )
-} | {"run-trace": f"{RUN} {FEW} --mode cpu-tensors --mode device-tensors --trace t.json"}  # fmt: skip
-GOLDEN["loop"] = re.sub(" --expect [^ ]+", "", GOLDEN["loop"])  # how far outputs are from others hangs on the CPU
-GOLDEN["run-all"] = GOLDEN["run-all"].replace(" --html - --quiet", "")
-GOLDEN["sweep"] += " --mode cpu-tensors --mode device-resident"
 # Keys of JSON.
 _DROPPED = {
     "environment", "runtime", "onnxruntime", "variables", "seconds", "started", "load_average", "tool", "fingerprint", "file_sha256",
@@ -49,12 +39,15 @@ _NOT_AGAIN = {
 _TABLES_NOT_AGAIN = re.compile(r"## Resource usage: host CPU(?:.*\n)+?(?=`ortbench )")
 # Pictures, samples in another form, and what a scenario was given.
 _LEFT_OUT = (".svg", ".npz", "suite.toml", "chain.toml", ".gitignore")
-# What `run` has too: a page, and the files of each run of a scenario with several.
-_AS_OF_RUN = re.compile(r"(?!run ).*\.html|(suite|gate-slower|stored-again) .*/(result\.json|table\.(md|csv))")
+# What `run` has too: tables of what is measured as it measures, and results of a scenario that has others too.
+_AS_OF_RUN = re.compile(
+    r"(run-(?!all)|gate-|suite |bandwidth reports/).*table\.(md|csv)|(suite|gate-slower|gate-limits) .*/result\.json|suite s/.*"
+)
 _MACHINE = re.compile(r"\nCPU \| (?:.*\n)*?(?=Command\n)")  # of a page, what it says of machine and packages
 _ONE_LINE = ("code", "tr")
 _WIDTH = 220  # of a line of JSON that could be several: statistics fit one
 _LONG = 200  # characters of a text, or of a part of JSON, that is not repeated
+_WHOLE = 10_000  # the same of `run`, of whose result the others say what is their own
 _LONGEST = 6  # items of a list of numbers that is written whole
 _TEXTS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"(ONNX Runtime|onnxruntime|Python)( \| |[ \n])\d+\.\d+[\w.]*"), r"\1\2VERSION"),
@@ -103,7 +96,7 @@ class _Text(HTMLParser):
 
 def carried_out(name: str, install: Install, folder: Path) -> Seen:
     """What a scenario left, without what depends on the machine, and without what it was given."""
-    line = GOLDEN[name]
+    line = SCENARIOS[name]
     given = tuple(re.findall(r"\breports/[^\s*]+", line))
     found: Seen = {}
     parts: dict[str, str] = {}
@@ -126,7 +119,7 @@ def carried_out(name: str, install: Install, folder: Path) -> Seen:
                 value = _shortened(json.loads(text))
                 if scenario != "run":
                     value = _beside(_said(value), _of_run()) if "schema_version" in value else _said(value)
-                text = _laid_out(_once(value, file, parts))
+                text = _laid_out(_once(value, file, parts, _WHOLE if scenario == "run" else _LONG))
         text = text.rstrip("\n")
         same = next((it for it, other in found.items() if other == text and len(text) > _LONG), None)
         found[re.sub(r" [0-7]{3}$", "", name)] = text if same is None else f"as {same}"
@@ -154,13 +147,15 @@ def _beside(value: Any, run: Any) -> Any:
         modes = {case["mode"]: case for case in run["cases"]}
         cases = ((it, modes.get(it["mode"], run["cases"][0])) for it in value["cases"])
         own["cases"] = [{"mode": it["mode"], **_beside(it, of_run)} for it, of_run in cases]
+    if "findings" in own and "findings" in run:
+        own["findings"] = [f"{it['code']} as in run" if it in run["findings"] else it for it in own["findings"]]
     return own
 
 
 def _said(value: Any) -> Any:
-    """JSON without the keys of objects that have no value."""
+    """JSON without the keys of objects that have no value, or an empty one."""
     if isinstance(value, dict):
-        return {key: _said(it) for key, it in value.items() if it is not None}
+        return {key: _said(it) for key, it in value.items() if it not in (None, [], {})}
     return [_said(it) for it in value] if isinstance(value, list) else value
 
 
@@ -176,17 +171,17 @@ def _shortened(value: Any) -> Any:
     return _rounded(value)
 
 
-def _once(value: Any, file: str, parts: dict[str, str]) -> Any:
-    """JSON without what this or another file has already: ``parts`` are the texts of those, with their files."""
+def _once(value: Any, file: str, parts: dict[str, str], longest: int) -> Any:
+    """JSON without what this or another file has already, if it is longer: ``parts`` are the texts of those, with their files."""
     text = json.dumps(value)
-    if not isinstance(value, (dict, list)) or len(text) <= _LONG:
+    if not isinstance(value, (dict, list, str)) or len(text) <= longest:
         return value
     if text in parts:
         return f"as in {parts[text]}"
     if isinstance(value, dict):
-        value = {key: _once(it, file, parts) for key, it in value.items()}
-    else:
-        value = [_once(it, file, parts) for it in value]
+        value = {key: _once(it, file, parts, longest) for key, it in value.items()}
+    elif isinstance(value, list):
+        value = [_once(it, file, parts, longest) for it in value]
     parts[text] = file
     return value
 
@@ -250,7 +245,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _wanted(patterns: Sequence[str] | None) -> Iterator[str]:
-    return (name for name in GOLDEN if any(fnmatch(name, pattern) for pattern in patterns or ["*"]))
+    return (name for name in SCENARIOS if any(fnmatch(name, pattern) for pattern in patterns or ["*"]))
 
 
 def _install(folder: Path) -> Install:

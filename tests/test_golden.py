@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import golden
-from tests.benchmarks.same import Install, difference, normalised
+from tests.benchmarks.same import SCENARIOS, Install, difference, normalised
 from tests.conftest import clock_library, device_library
 
 pytestmark = [pytest.mark.process]
@@ -19,7 +19,7 @@ def install() -> Install:
     return Install(Path(sys.executable), clock_library(), device_library())
 
 
-@pytest.mark.parametrize("name", golden.GOLDEN)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_commands_print_and_write_what_was_committed(name: str, install: Install, tmp_path: Path) -> None:
     lines = golden.differences(name, install, tmp_path / "place")
     assert lines == [], "\n".join(lines)

@@ -14,9 +14,8 @@ from ortbench.analysis.advice import again, how_to_write, inspection, lever, nod
 from ortbench.facts.run import facts_of, findings_of
 from ortbench.model.result import OK, Result
 from ortbench.model.result_file import load
-from tests.benchmarks.same import Install
+from tests.benchmarks.same import SCENARIOS, Install
 from tests.conftest import MODELS, ONCE, clock_library, device_library, ortbench
-from tests.golden import GOLDEN
 from tests.virtual import Clock
 
 pytestmark = pytest.mark.process
@@ -27,7 +26,7 @@ _QUICK = {
 }  # fmt: skip
 FAILING = {"run-failing"}  # scenarios in which a mode fails, again
 # Scenarios whose results are enough, or too different for a command.
-WITHOUT_COMMANDS = {"load", "suite", "gate-live", "gate-stored", "compare"}
+WITHOUT_COMMANDS = {"load", "suite", "gate-slower", "gate-stored", "compare"}
 _LASTS = {"--iterations", "--duration", "--max-time"}
 
 
@@ -77,10 +76,10 @@ _NEXT = re.compile(r'(?:Next: |"next": ")`?((?:[^"`\\\n]|\\.)+)')
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("name", sorted(GOLDEN.keys() - FAILING))
+@pytest.mark.parametrize("name", sorted(SCENARIOS.keys() - FAILING))
 def test_of_each_golden_scenario(name: str, clock: Clock, tmp_path: Path) -> None:
     place = tmp_path / "place"
-    seen = Install(Path(sys.executable), clock_library(), device_library()).carry_out(GOLDEN[name], place)
+    seen = Install(Path(sys.executable), clock_library(), device_library()).carry_out(SCENARIOS[name], place)
     text = re.sub(r" \\\n +", " ", "\n".join(seen.values()))
     texts = dict.fromkeys(found[1].replace('\\"', '"') for found in _NEXT.finditer(text))
     commands = [
