@@ -104,6 +104,27 @@ def test_a_model_that_was_compiled_ahead_says_what_that_took_and_whether_the_ep_
     assert (said.verdict, values(said)) == (verdict, found)
 
 
+KEPT = {"files": 1, "bytes": 6728, "starts": 10}
+
+
+@pytest.mark.parametrize(
+    ("cache", "reading", "changing", "verdict"),
+    [
+        ("warm", 10, 0, "used"), ("warm", 9, 0, "not-read"), ("warm", 10, 1, "changed"), ("warm", None, 10, "changed"),
+        ("warm", None, 0, None), ("cold", 0, 10, None),
+    ],
+)  # fmt: skip
+def test_a_warm_compile_cache_says_whether_it_was_used(
+    cache: str, reading: int | None, changing: int, verdict: str | None
+) -> None:
+    result = start_result(*USUAL)
+    result.part.update(compile_cache=cache, kept={**KEPT, "reading": reading, "changing": changing})
+    said = [it for it in facts_of(result) if it.code == "compile-cache"]
+    assert [it.verdict for it in said] == ([] if verdict is None else [verdict])
+    counts = {"changing": changing} if verdict == "changed" else {"reading": reading}
+    assert all(values(it) == {"starts": 10, "ep": result.target["ep"], "size": 6728, **counts} for it in said)
+
+
 # Soaks
 
 

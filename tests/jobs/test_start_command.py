@@ -85,6 +85,22 @@ def test_starts_open_the_model_that_was_compiled_ahead(tmp_path: Path) -> None:
     assert (ran.code, "was compiled ahead of time by QNNExecutionProvider, which" in ran.error_line) == (1, True)
 
 
+@pytest.mark.wide
+@pytest.mark.process
+def test_starts_say_whether_they_took_what_an_earlier_one_compiled(tmp_path: Path) -> None:
+    ep = ("--ep", "openvino", "--python", environment("openvino"))
+    line = ("start", TINY, *ep, "--iterations", 2, "--compile-cache", "warm,cold")
+    ran = ortbench(*line, "--out", tmp_path / "out", prefix=REAL)
+    assert ran.code == 0, ran.err
+    cold, warm = (
+        json.loads(it.read_text())["start"]["kept"] for it in sorted((tmp_path / "out").glob("*/*/result.json"))
+    )
+    assert cold["files"] == warm["files"] > 0 < warm["bytes"]
+    assert [it["changing"] for it in (cold, warm)] == [2, 0]
+    assert [it["reading"] for it in (cold, warm)] in ([0, 2], [None, None])
+    assert ("2 of 2 starts read what" in ran.out) == (warm["reading"] == 2)
+
+
 _FRESH = """
 import sys
 from pathlib import Path

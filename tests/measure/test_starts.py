@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from ortbench.features.start.measure import (
     run_program,
     share_cached,
 )
+from ortbench.features.start.measure.kept_files import KeptFiles
 from ortbench.model.modes import LATENCY, START_MEMORY, START_PARTS
 
 TELLS = """
@@ -73,3 +75,38 @@ def test_a_model_is_in_the_file_cache_or_not(tmp_path: Path) -> None:
         pytest.skip("this file system keeps its files in memory")
     assert left is not None
     assert left < 0.05
+
+
+STARTS: dict[str, tuple[Callable[[Path], object], int, int]] = {  # whether it reads what was there, or changes it
+    "reads": (lambda file: file.read_bytes(), 1, 0),
+    "writes it as it was": (lambda file: file.write_bytes(file.read_bytes()), 1, 0),
+    "does not read": (lambda file: file.stat(), 0, 0),
+    "another engine beside it": (lambda file: file.with_suffix(".2").write_text("2"), 0, 1),
+    "another engine in its place": (lambda file: file.write_text("2"), 0, 1),
+    "removes it": (lambda file: file.unlink(), 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_what_a_start_did_with_a_warm_compile_cache_is_seen(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "compiled" / "of a device" / "engine.bin"
+    file.parent.mkdir(parents=True)
+    file.write_text("1")
+    start, reading, changing = STARTS[name]
+    kept = KeptFiles(tmp_path / "compiled")
+    for _ in range(2 if changing == 0 else 1):
+        with kept.watch_start():
+            start(file)
+    found = kept.describe()
+    if found["reading"] is None:
+        pytest.skip("this file system does not say when a file was read")
+    files = list(file.parent.iterdir())
+    assert (found["files"], found["bytes"]) == (len(files), len(files))
+    assert (found["reading"], found["changing"]) == (reading * found["starts"], changing * found["starts"])
+
+
+def test_an_ep_that_keeps_nothing_makes_no_folder(tmp_path: Path) -> None:
+    kept = KeptFiles(tmp_path / "compiled")
+    with kept.watch_start():
+        pass
+    assert {**kept.describe(), "reading": 0} == {"files": 0, "bytes": 0, "starts": 1, "reading": 0, "changing": 0}

@@ -58,11 +58,22 @@ class Compiled(TypedDict):
     other_nodes: int
 
 
+class Kept(TypedDict):
+    """What the EP kept of what it compiled: ``files`` and their ``bytes`` in the end; of ``starts`` that were timed, how many were
+    ``reading`` any of them (null where the file system does not tell), and how many were ``changing`` them."""
+
+    files: int
+    bytes: int
+    starts: int
+    reading: int | None
+    changing: int
+
+
 class Start(TypedDict):
     """How processes were started: ``program``, what each ran; ``launch_ns``, the median time in which ortbench had the system
     make the process, which is inside of ``start.interpreter``; ``file_cache`` and ``compile_cache`` (null where the EP kept nothing)
     as they were asked for; ``cached``, the median share of the model's files that was in the system's cache right before a start, null
-    where the system does not tell; ``compiled``, the model that was compiled ahead of time, if it was."""
+    where the system does not tell; ``compiled``, the model that was compiled ahead of time, if it was; ``kept``, with a compile cache."""
 
     program: str
     launch_ns: int
@@ -70,6 +81,7 @@ class Start(TypedDict):
     compile_cache: str | None
     cached: float | None
     compiled: NotRequired[Compiled]
+    kept: NotRequired[Kept]
 
 
 class Parts(TypedDict, total=False):

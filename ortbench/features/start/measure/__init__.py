@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
@@ -31,6 +31,7 @@ from ortbench.core.processes import (
 )
 from ortbench.core.units import share
 from ortbench.features.code.model import Program
+from ortbench.features.start.measure.kept_files import KeptFiles
 from ortbench.features.start.model import KIND, SETTINGS
 from ortbench.features.start.model import Start as StartPart
 from ortbench.measure.configuration import Configuration
@@ -179,6 +180,7 @@ class StartConfiguration(Configuration):
         self._cached: list[float] = []
         self._files: list[Path] = []
         self._kept = self._folder / "compiled"  # by the EP, for the next process
+        self._kept_files: KeptFiles | None = None  # from the first start on that may find any
 
     def open(self, machine: Machine, run_id: str) -> None:
         super().open(machine, run_id)
@@ -231,6 +233,8 @@ class StartConfiguration(Configuration):
         with temporary_folder() as folder:
             self.last = self._start(Path(folder))
             held: OutputComparison = self.ask("compare_saved_outputs", folder=folder)
+        if self._starts.compile_cache in _KEPT:
+            self._kept_files = KeptFiles(self._kept)
         if held["differs"] is not None:
             raise Unsupported(f"a fresh process gives other outputs than the worker: {held['differs']}")
 
@@ -248,7 +252,7 @@ class StartConfiguration(Configuration):
             raise Unsupported("--file-cache cold: this system cannot be asked to drop files from its cache")
         if (cached := share_cached(self._files)) is not None:
             self._cached.append(cached)
-        with self.same_model():
+        with self.same_model(), nullcontext() if self._kept_files is None else self._kept_files.watch_start():
             return run_program(self._folder, self.plan.target.python, self.plan.timeout_s, outputs)
 
     @property
@@ -285,7 +289,10 @@ class StartConfiguration(Configuration):
             held = "how much" if cached is None else f"{share(cached)}"
             why = "is not known" if cached is None else "was in memory before a start"
             self.result.warn("file-cache-warm", f"--file-cache cold: {held} of the model's files {why}")
-        if self._starts.compile_cache in _KEPT and not (self._kept.is_dir() and any(self._kept.iterdir())):
+        if self._kept_files is None:
+            return
+        self.result.part["kept"] = kept = self._kept_files.describe()
+        if not kept["files"]:
             self.result.warn(
                 "nothing-compiled", f"--compile-cache: {self.result.target['ep']} kept nothing of what it compiled"
             )
