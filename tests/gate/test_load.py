@@ -12,11 +12,9 @@ from ortbench.features.gate.gates.baseline import check_stored
 from ortbench.features.gate.gates.checks import check_alone, confirm_checks
 from ortbench.features.gate.plan import Limits, limits_of
 from ortbench.features.load.analysis import CONCURRENCY, RATE, LoadPoint, load_cases, load_point_of
-from ortbench.features.load.gates import LiveLoadGate, check_live
-from ortbench.features.load.plan import LoadPlan
+from ortbench.features.load.gates import LiveLoadGate
 from ortbench.model.result import Result
 from ortbench.model.schema import LoadBlock
-from ortbench.plan.plan import Plan
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
 from tests.results import (
@@ -26,13 +24,10 @@ from tests.results import (
     level_blocks,
     load_result,
     lose,
-    measured,
     opened,
     paced,
-    result_of,
     serving,
     slo_rate,
-    steady,
 )
 from tests.typed import typed
 
@@ -112,12 +107,11 @@ def test_a_speedup_holds_at_every_number_of_clients() -> None:
 
 
 def test_limits_of_another_kind_are_refused() -> None:
-    for result, asked, said in (
-        (serving(), Limits(min_speedup={"shared": 1.5}), "--min-speedup shared: needs shared and cpu-tensors with the same numbers of clients"),
-        (serving(), Limits(max_copy_share=0.1), "--max-copy-share is of single inferences; of a load"),
-        (result_of(measured("cpu-tensors", latency=steady([1000] * 24))), Limits(slo={"p99": MS}), "--slo is a limit of a load or a sweep"),
+    for asked, said in (
+        (Limits(min_speedup={"shared": 1.5}), "--min-speedup shared: needs shared and cpu-tensors with the same numbers of clients"),
+        (Limits(max_copy_share=0.1), "--max-copy-share is of single inferences; of a load"),
     ):  # fmt: skip
-        assert refusal(BadInput, check_alone, result, asked).startswith(said)
+        assert refusal(BadInput, check_alone, serving(), asked).startswith(said)
 
 
 # In turns
@@ -224,20 +218,3 @@ def test_a_load_point_that_a_side_has_not_is_no_test_and_nothing_to_compare_is_s
     candidate.cases[0].reason = "there is no such memory"
     said = "nothing could be compared: cpu-tensors: there is no such memory"
     assert said in refusal(BenchmarkFailed, live.checks, [candidate, baseline])
-
-
-AT_30, NONE = LoadPlan(rate=(30.0,)), "no such load point is to be measured; there are rate=30"
-BLOCKS_HAVE = "blocks of load points have latency, throughput, cpu_time and cpu_cores; compare stored results"
-
-
-def test_what_a_live_gate_of_a_load_has_not_is_refused_before_it_begins() -> None:
-    for asked, load, said in (
-        (limits("latency.p99@rate=40"), AT_30, f"--metric latency.p99@rate=40: {NONE}"),
-        (limits("device-tensors.latency"), AT_30, f"--metric device-tensors.latency.median: {NONE}"),
-        (limits("step.p95"), LoadPlan(), f"--metric step.p95: {BLOCKS_HAVE}"),
-        (limits("latency.min"), LoadPlan(), "--metric latency.min: latency of load points has median, p95, p99, mean"),
-        (limits(max_copy_share=0.1), LoadPlan(), "--max-copy-share is of single inferences"),
-        (limits(min_speedup={"device-tensors": 2.0}), AT_30, "--min-speedup compares throughput by clients: give a --concurrency too"),
-    ):  # fmt: skip
-        plan = Plan("m.onnx", modes=("cpu-tensors",), part=load)
-        assert refusal(BadInput, check_live, asked, [plan, plan]).startswith(said)

@@ -67,31 +67,6 @@ def test_what_metrics_of_a_live_gate_are_of(metrics: str, work: Work, names: lis
     assert [it.name for it in regression_tests(limits(*metrics.split()), MODES, work)] == names
 
 
-NO_PERCENTILES = "which have median, mean, min; use a stored --baseline for percentiles"
-OF_A_POINT = "is of a point of an axis: compare stored results of 'ortbench load' or 'ortbench sweep'"
-
-
-@pytest.mark.parametrize(
-    ("metric", "work", "message"),
-    [
-        ("stage.nope", CHAIN, "a chain has chain, stage.text, stage.image, cpu_time, page_faults, involuntary_switches only"),
-        ("device-resident.inference", LOOP, "a loop has step, loop, cpu_time, page_faults, involuntary_switches only"),
-        ("shared.loop", LOOP, "no mode that is measured has it; measured: cpu-tensors, device-resident"),
-        ("stage.text", SINGLE, "single inferences have no stages, which chains have"),
-        ("step", SINGLE, "single inferences have no steps; say what is fed back with --feedback OUT=IN"),
-        ("loop.p95", LOOP, NO_PERCENTILES), ("step.max", LOOP, NO_PERCENTILES), ("latency.p99", SINGLE, NO_PERCENTILES),
-        ("step.p95", LoopWork(10), "and p95 of steps from --steps 11 on; use more, or a stored --baseline"),
-        ("step.p90", LoopWork(5), "and p90 of steps from --steps 6 on; use more, or a stored --baseline"),
-        ("step.p99", LoopWork(50), "and p99 of steps from --steps 51 on; use more, or a stored --baseline"),
-        ("latency@batch=8", SINGLE, OF_A_POINT), ("item_throughput@best", SINGLE, OF_A_POINT),
-    ],
-)  # fmt: skip
-def test_metrics_that_a_live_gate_has_not(metric: str, work: Work, message: str) -> None:
-    refused = refusal(BadInput, regression_tests, limits(metric), MODES, work)
-    assert refused.startswith(f"--metric {parse_metric(metric).text}: ")
-    assert message in refused
-
-
 # By what it is of: the metric, the blocks of either side by phase, and what a live gate says of them; see `test_comparison`.
 LIVE: list[tuple[Work, str, dict[str, tuple[int, int]], dict[str, str]]] = [
     (CHAIN, "stage.text", {"latency": (10_120, 10_100), "stage.text": (120, 100)}, {"stage.text median": FAILED}),

@@ -1,49 +1,25 @@
-"""`ortbench gate`: stored results, and live on the reference device, whose times are what they are set to."""
+"""`ortbench gate`, live on the reference device, whose times are what they are set to."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ortbench.facts.sentences import UNCLEAR, Check
 from ortbench.features.gate.gates.checks import Verdict
 from tests.conftest import Ran, modes, ortbench
-from tests.results import measured, result_of, steady
+from tests.results import result_of
 from tests.truth import relu_model
 
 pytestmark = pytest.mark.process
 
-QUIET = [1_000_000, 1_001_000, 999_000, 1_000_500] * 6
-
-
-def test_only_the_modes_that_are_named_are_held_against_a_stored_baseline(files: Any) -> None:
-    """Also a quiet gate has its exit code."""
-    cpu, device, slow = (
-        measured(mode, latency=steady(factor * ns for ns in QUIET))
-        for mode, factor in (("cpu-tensors", 1), ("device-tensors", 1), ("device-tensors", 2))
-    )
-    line = ("gate", files("new", result_of(cpu, slow)), "--baseline", files("old", result_of(cpu, device)))
-    ran = ortbench(*line, "--quiet")
-    assert (ran.code, ran.out, ran.err) == (3, "", "")
-    assert ortbench(*line, "--mode", "cpu-tensors").code == 0
-
 
 def live(library: Path, folder: Path, *options: object) -> Ran:
-    device = ("--ep", library, "--ep-option", "compute_us=3000", "--baseline-set", "ep-option=compute_us=3000")
-    line = (
-        "gate",
-        "--model",
-        relu_model(folder / "m.onnx", 1 << 16),
-        *device,
-        "--max-regression",
-        "15%",
-        "--warmup",
-        2,
-    )
-    return ortbench(*line, "--no-why", "--out", folder / "out", *options)
+    model, device = relu_model(folder / "m.onnx", 1 << 16), ("--ep", library, "--ep-option", "compute_us=3000")
+    same = ("--baseline-set", "ep-option=compute_us=3000", "--max-regression", "15%", "--warmup", 2, "--no-why")
+    return ortbench("gate", "--model", model, *device, *same, "--out", folder / "out", *options)
 
 
 def test_modes_that_only_a_limit_needs_are_not_compared(library: Path, tmp_path: Path) -> None:

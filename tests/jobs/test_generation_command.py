@@ -12,6 +12,8 @@ import onnx
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.core.stats import Value
+from ortbench.features.loop.analysis import put_figures
 from ortbench.features.loop.plan import found_in
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Result
@@ -21,6 +23,7 @@ from tests.decoders import genai_folder
 from tests.expect import refusal, there
 from tests.loop_truth import differences
 from tests.refdevice import Config, Honesty, Trace
+from tests.results import drawing, generating
 from tests.truth import What, run_on_device
 from tests.virtual import CALL_NS
 
@@ -96,7 +99,11 @@ def test_a_cache_that_is_filled_before_is_copied_in_each_step_and_exact(library:
     assert resident.step_copies("state_h2d") == 0
 
 
-SHORT = ("--prompt-length", 4, "--generate", 3, "--iterations", 3, "--warmup", 1)
+def test_the_energy_of_a_token_is_that_of_a_loop_by_its_tokens() -> None:
+    result = generating()
+    case = drawing(result.cases[0], 12.0)
+    put_figures(case, result.part)
+    assert case.metrics["token_energy"] == Value(1.5, (1.47, 1.53), derived=True)
 
 
 def loop(folder: Path, *arguments: object) -> tuple[Result, str]:
