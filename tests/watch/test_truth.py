@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -32,66 +31,6 @@ from tests.virtual.machine import VARIABLE
 pytestmark = pytest.mark.process
 CALLS = 40
 
-DEVICE = """
-import os, sys, numpy as np, onnx, onnxruntime as ort
-ort.register_execution_provider_library("refdevice", sys.argv[1])
-device = next(it for it in ort.get_ep_devices() if it.ep_name == "RefDeviceExecutionProvider")
-def parsed(text): return onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + text)
-def session(model, **ep_options):
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1  # whose spinning would be a finding
-    options.add_provider_for_devices([device], ep_options)
-    return ort.InferenceSession(model, options)
-"""
-PROGRAM = f"""{DEVICE}
-onnx.save(parsed("g (float[1000] x, float[1000] w, float[1000] s) => (float[1000] y, float[1000] t, float[2000] u)"
-    "{{ y = Add(x, w)  t = Add(s, w)  u = Concat<axis = 0>(x, s) }}"), "first.onnx")
-onnx.save(parsed("g (float[1000] a) => (float[1000] b) {{ b = Relu(a) }}"), "second.onnx")
-first, second = session("first.onnx"), session("second.onnx")
-weights, state, random = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32), np.random.default_rng(0)
-for _ in range({CALLS}):
-    y, state = first.run(None, {{"x": random.random(1000, np.float32), "w": weights, "s": state}})[:2]
-    (b,) = second.run(None, {{"a": y}})
-"""
-
-
-def test_calls_bytes_and_habits_are_those_of_the_program(real_library: Path, tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    line = [
-        sys.executable,
-        "-m",
-        "ortbench",
-        "watch",
-        "--no-replay",
-        "--out",
-        "out",
-        "--",
-        sys.executable,
-        "program.py",
-    ]
-    env = {**os.environ, **Config(trace=tmp_path / "trace").environ()}
-    done = subprocess.run([*line, str(real_library)], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    (file,) = tmp_path.glob("out/*/result.json")
-    result, trace = json.loads(file.read_text()), Trace.read(tmp_path / "trace")
-    sessions = {it["name"]: it for it in result["sessions"]}
-    assert {name: it["counts"]["calls"] for name, it in sessions.items()} == {"first.onnx": CALLS, "second.onnx": CALLS}
-    copied = sum(it["bytes_per_call"] * it["counts"]["calls"] for it in sessions.values())
-    assert copied == trace.of("h2d", "d2h")["bytes"].astype(np.int64).sum()
-    found = {
-        (it["mode"], it["verdict"], it["values"].get("input"), it["values"].get("output")): it["values"]["copied"][
-            "value"
-        ]
-        for it in result["findings"]
-    }
-    size = 4000 * CALLS
-    assert found == {
-        ("first.onnx", "state-through-host", "s", "t"): 2 * size,
-        ("first.onnx", "constant-input", "w", None): size,
-        ("first.onnx", "unread-output", None, "u"): 2 * size,
-        ("second.onnx", "link-through-host", "a", "y"): 2 * size,
-    }
-
 
 def changed_programs() -> None:
     """Record three programs, and print what each takes less in virtual time with each change, made by hand."""
@@ -103,7 +42,7 @@ def changed_programs() -> None:
     device = next(it for it in ort.get_ep_devices() if it.ep_name == EP_NAME)
     own = device.memory_info(ort.OrtDeviceMemoryType.DEFAULT)
     shared = device.memory_info(ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
-    first, second, grown, bound = (_open(ort, device, folder, name, {"compute_us": "20000"}) for name in MODELS)
+    first, second, grown, bound = (_open(ort, device, folder, name, compute_us="20000") for name in MODELS)
     x, weights, zeros, step = (
         np.full(size, value, np.float32) for size, value in ((SIZE, 3), (SIZE, 0.5), (SIZE, 0), (STEP, 1))
     )
@@ -243,14 +182,14 @@ MODELS = {
 }
 
 
-def _open(ort: Any, device: Any, folder: str, name: str, ep_options: dict[str, str]) -> Any:
+def _open(ort: Any, device: Any, folder: str, name: str, threads: int = 1, **ep_options: str) -> Any:
     import onnx
 
-    text = MODELS[name].replace("[N]", f"[{SIZE}]").replace("[M]", f"[{2 * SIZE}]")
+    text = (MODELS | _TIMED)[name].replace("[N]", f"[{SIZE}]").replace("[M]", f"[{2 * SIZE}]")
     path = f"{folder}/{name}.onnx"
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), path)
     options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = threads
     options.add_provider_for_devices([device], ep_options)
     return ort.InferenceSession(path, options)
 
@@ -269,6 +208,18 @@ def test_a_change_saves_what_was_said(library: Path, tmp_path: Path) -> None:
     for name, program in programs.items():
         costs = {f"{it['mode']} {it['verdict']}": it["values"]["cost"]["value"] for it in said[name]}
         assert {it: costs[it] for it in program["saved"]} == pytest.approx(program["saved"], rel=0.1)
+    copied = {
+        (it["mode"], it["verdict"], *map(it["values"].get, ("input", "output"))): it["values"]["copied"]["value"]
+        for it in said["copies"]
+        if it["verdict"] != "zero-copy"
+    }
+    each = 4 * SIZE * CALLS
+    assert copied == {
+        ("first.onnx", "state-through-host", "s", "t"): 2 * each,
+        ("first.onnx", "constant-input", "w", None): each,
+        ("first.onnx", "unread-output", None, "u"): 2 * each,
+        ("second.onnx", "link-through-host", "a", "y"): 2 * each,
+    }
     # A limit that stops the replay stops the program too, and others use 5 % of the cores of a quiet machine.
     folder, found = (
         str(tmp_path / "growing"),
@@ -297,7 +248,7 @@ def recorded_calls() -> None:
     library, folder = sys.argv[1:]
     ort.register_execution_provider_library(EP_NAME, library)
     device = next(it for it in ort.get_ep_devices() if it.ep_name == EP_NAME)
-    session = _open(ort, device, folder, "bound", {})
+    session = _open(ort, device, folder, "bound")
     shim.start(f"{folder}/records", 10**8)
     for number in range(20):
         session.run(None, {"x": np.full(SIZE, number, np.float32), "w": np.ones(SIZE, np.float32)})
@@ -333,13 +284,12 @@ PAUSE_NS, WORK_NS, SWITCH_US, SHAPES, OPENED = 3_000_000, 2_000_000, 700, 5, 4
 _TIMED = {
     "paced": "g (float[1000] x) => (float[1000] y) { y = Relu(x) }",
     "weighty": "g (float[250000] x) => (float[250000] y) <float[1] w = {2.0}> { y = Mul(x, w) }",
-    "shapes": "g (float[N] x) => (float[N] y) { y = Relu(x) }",
+    "shapes": "g (float[S] x) => (float[S] y) { y = Relu(x) }",
 }
 
 
 def timed_program() -> None:
     """Record calls that are apart, sessions that are opened again, and shapes; print when the recording began and ended, and the sessions."""
-    import onnx
     import onnxruntime as ort
 
     virtual.attach(works=True)
@@ -350,27 +300,18 @@ def timed_program() -> None:
     shim._PERIOD_S, shim._read_clock = 1e9, lambda _: clock.clock_now() // 2
     ort.register_execution_provider_library(EP_NAME, library)
     (device,) = (it for it in ort.get_ep_devices() if it.ep_name == EP_NAME)
-
-    def session(name: str, threads: int = 1) -> Any:
-        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {_TIMED[name]}')
-        onnx.save(model, f"{folder}/{name}.onnx")
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.add_provider_for_devices([device], {})
-        return ort.InferenceSession(f"{folder}/{name}.onnx", options)
-
     os.environ[shim.TRACE] = "1"
     began = time.perf_counter_ns()
     shim.start(f"{folder}/records", 0)
-    paced = session("paced", threads=2)
+    paced = _open(ort, device, folder, "paced", threads=2)
     for number in range(CALLS):
         paced.run(None, {"x": np.full(1000, number, np.float32)})
         clock.clock_work(WORK_NS)
         time.sleep(PAUSE_NS / 1e9)
     for _ in range(OPENED):
-        session("weighty").run(None, {"x": np.ones(250_000, np.float32)})
+        _open(ort, device, folder, "weighty").run(None, {"x": np.ones(250_000, np.float32)})
         time.sleep(PAUSE_NS / 1e9)
-    shapes = session("shapes")
+    shapes = _open(ort, device, folder, "shapes")
     for size in range(1, SHAPES + 1):
         for _ in range(4):
             shapes.run(None, {"x": np.ones(100 * size, np.float32)})
