@@ -16,6 +16,7 @@ from ortbench.model.result import Result
 from ortbench.model.result_file import save
 from ortbench.report.model import Report
 from tests.conftest import MODELS, ONCE, ortbench
+from tests.hostile import UNSEEN
 from tests.odd import ODD, PAGES, page_of, without_samples
 from tests.results import measured, result_of, steady
 
@@ -86,6 +87,7 @@ ALIKE = {
 def test_every_page(name: str) -> None:
     odd = page_of(name)
     found = Page(odd)
+    assert not UNSEEN.search(odd)
     # It loads nothing.
     kinds = {tag for tag, _ in found.tags}
     assert not kinds & {"script", "link", "img", "iframe", "object", "embed", "image", "base"}

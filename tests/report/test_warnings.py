@@ -13,19 +13,17 @@ from ortbench.features.gate import report as gate
 from ortbench.features.gate.gates.checks import Verdict
 from ortbench.features.page.report.page import build_page
 from ortbench.model.result import Result
-from ortbench.model.schema import MachineNoise
 from ortbench.report import comparison, run
-from ortbench.report.model import Findings, Report
-from ortbench.report.parts import noise_part
+from ortbench.report.model import Report
 from ortbench.report.records import markdown
 from tests.report.test_page import Page
 from tests.report.test_terminal import shown
-from tests.results import EP, MB, US, measured, noise_of, published, result_of, steady
+from tests.results import EP, US, measured, noise_of, published, result_of, steady
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 SAID = f"Nothing ran on {EP}: all 3 nodes ran on the CPU."
-COPIED = "1 Memcpy node inside the graph: 25.0 MB copied in each inference."
+BUSY = "! Busy machine: other processes used 50% of 2 cores."
 BUILDERS: dict[str, Callable[[list[Result]], Report]] = {
     "configurations": lambda results: comparison.build_configurations(results, "ab", 0.02, "folder"),
     "compare": lambda results: comparison.build(results, "ab", 0.02, True),
@@ -37,18 +35,6 @@ def with_nothing_on_the_ep() -> Result:
     made = published()
     made.placement = {"nodes": {CPU_EP: 3}, "memcpy_nodes": 0, "cpu_operators": {"Mul": 2, "Clip": 1}}
     made.warn("cpu-nodes", "3 nodes stay on the CPU: Mul (2), Clip")
-    return made
-
-
-def with_a_copy_inside() -> Result:
-    made = published()
-    made.placement = {
-        "nodes": {EP: 2, CPU_EP: 1},
-        "memcpy_nodes": 1,
-        "memcpy": {"to_host": {"nodes": 1, "bytes": 25 * MB}, "from_host": {"nodes": 0, "bytes": 0}},
-        "cpu_operators": {"Clip": 1},
-    }
-    made.warn("cpu-nodes", "1 node stays on the CPU: Clip; 1 Memcpy node copies between them in each inference")
     return made
 
 
@@ -75,46 +61,28 @@ def test_results_side_by_side_say_it_before_any_figure(name: str) -> None:
     assert not any("stay on the CPU" in line for line in of_both)
 
 
-@pytest.mark.parametrize("name", ["configurations", "gate"])
-def test_copies_inside_the_graph_are_said_in_place_of_the_warning(name: str) -> None:
-    results = [with_a_copy_inside(), with_a_copy_inside()]
-    lines = shown(BUILDERS[name], results, width=300)
-    assert [line.startswith(f"• {COPIED}") for line in lines if "Memcpy" in line] == [True]
-    text = markdown(run.build(with_a_copy_inside()))
-    assert (text.count(f"- {COPIED}"), text.count("warning")) == (1, 0)
-
-
 # A busy machine
 
-HALF = [0.0, 0.5] * 20
 
-
-def one(noise: MachineNoise | None) -> Result:
+def one(others: float) -> Result:
+    """On a machine of which others used so many cores."""
     made = result_of(measured("cpu-tensors", latency=steady([100 * US] * 40)))
-    made.noise = noise
+    made.noise = noise_of(2, others, [0.0, others / 2] * 20)
     return made
 
 
-def texts(*results: Result) -> list[str]:
-    blocks = [block for part in noise_part(list(results)) for block in part]
-    return [it.text for block in blocks if isinstance(block, Findings) for it in block.findings]
-
-
-def blocks(report: Report) -> list[str]:
-    return [type(block).__name__ for part in report.parts for block in part]
-
-
 def test_it_stands_right_under_the_heading_and_of_several_configurations_once() -> None:
-    quiet, busy = one(noise_of(2)), one(noise_of(2, 1.0, HALF))
-    assert blocks(run.build(busy))[:2] == ["Heading", "Findings"]
-    assert blocks(run.build(quiet)) == [it for at, it in enumerate(blocks(run.build(busy))) if at != 1]
-    assert texts(busy, busy) == texts(quiet, busy) == ["Busy machine: other processes used 50% of 2 cores."]
-    assert texts(one(None)) == []
-    assert blocks(comparison.build_configurations([busy, busy], ["one", "two"], 0.02))[0] == "Findings"
+    quiet, busy = (shown(run.build, one(others), width=120) for others in (0.0, 1.0))
+    at = busy.index(BUSY)
+    assert (busy[at - 1], busy[:at], busy[at + 3].startswith("mode ")) == ("", quiet[:at], True)
+    assert BUSY not in quiet
+    for others in (0.0, 1.0):
+        lines = shown(BUILDERS["configurations"], [one(others), one(1.0)], width=120)
+        assert [at for at, line in enumerate(lines) if line == BUSY] == [0]
 
 
 def test_the_command_of_a_search_is_the_whole_one_that_was_typed() -> None:
-    searched = one(noise_of(2, 1.0))
+    searched = one(1.0)
     searched.command = ["ortbench", "tune", "m.onnx", "--ep", "cpu", "--max-time", "20s", "--set", "mem-pattern=on"]
     fact, *_ = noise_facts(searched)
     assert fact.next == "ortbench tune m.onnx --ep cpu --max-time 20s --wait-quiet 60s"
