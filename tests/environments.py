@@ -9,10 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import ortbench
-
-INSTALLED = Path(ortbench.__file__).parent
-
 
 @dataclass(frozen=True)
 class Environment:

@@ -1,8 +1,8 @@
 """What commands print and write in virtual time: scenarios, and what each left, byte for byte.
 
 What they measure is the reference device in virtual time (`tests.virtual`), so that figures too are the same to the nanosecond;
-commands are forks (`tests.forks`). Left out is what tells when and where it was: dates, ids, the machine's load, addresses, and the
-environment's own paths. `tests.golden` compares them with committed texts.
+commands are forks (`tests.forks`). Left out is what tells when and where it was: dates, ids, and the environment's own paths.
+`tests.golden` compares them with committed texts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SCENARIOS = {
     "bandwidth": f"bandwidth --ep-library DEVICE --max-size 16kB --iterations 5 --json - --out b | {RUN} --quiet --bandwidth b/band*",
     "gate-live": f"gate --model {TINY} --baseline-model {TINY} --ep-library DEVICE --duration 2 {TWO} --junit j.xml --json g.json",
     "gate-slower": f"gate --model {TINY} --ep-library DEVICE --ep-option compute_us=900 --baseline-set ep-option=compute_us=500"
-    " --mode device-resident --duration 2 --no-why --json -",  # node times are real ones
+    " --mode device-resident --duration 15 --no-why --json -",  # node times are real ones
     "gate-limits": f"gate --model {TINY} --ep-library DEVICE --duration 1 --min-speedup device-tensors=1.5 --max-copy-share 10%",
     "suite": "suite suite.toml --json s.json --junit j.xml | suite suite.toml | suite suite.toml --list"
     " | suite suite.toml --shard 1/2 --out s/1 | suite suite.toml --shard 2/2 --out s/2 | suite merge s/1 s/2 --out all --json -",
@@ -74,20 +74,14 @@ _WHEN = [
     (re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z| UTC)?"), "TIME"),
     (re.compile(r"-20\d{6}-\d{6}(-\d+)?(?!\d)"), "-STAMP"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "RUN"),
-    (re.compile(r'("(?:start|end)": )\[[\d.,\s]+\]'), r'\1"LOAD"'),  # JSON stays JSON
-    (re.compile(r"[\d.]+ at the (start|end)\b"), r"LOAD at the \1"),
-    (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
     (re.compile(r"/tmp/(?:[\w.-]|\\_)+"), "TEMPORARY"),
     (re.compile(r"((?:took|after|  run) +)[\d.]+ m?s\b"), r"\1A WHILE"),
-    (re.compile(r'("seconds": )[\d.]+'), r"\g<1>0"),
     (re.compile(r"(,(?:passed|failed|measured),\d*,[^,]*,)[\d.]+"), r"\1SECONDS"),
     (re.compile(r"(\[\d+, \d+, )10\d{11}\]"), r'\1"BEGUN"]'),  # a block of a load, for which another thread waits
     (re.compile(r"(\[\d+, )10\d{11}((?:, \d+){5}\])"), r'\1"BEGUN"\2'),  # the same, in a row of noise
     (re.compile(r'("at_ns": )10\d{11}'), r'\1"READ"'),
     # Results of one second share the line that tells when; those of two have a line each.
     (re.compile(r"; TIME(?=\n)|\n[^\n]+  TIME(?=\n)"), ""),
-    # Of ONNX Runtime's profile.
-    (re.compile(r'("cat":"(?:node|profile)".*?"ts":)[\d.]+(,"dur":)[\d.]+'), r'\1"AT"\2"LASTED"'),
 ]
 
 
