@@ -32,7 +32,7 @@ Seen = dict[str, str]  # what a scenario left: exit codes, streams and files, by
 TINY, A, B = "models/tiny.onnx", "reports/copy_bound-cpu", "reports/copy_bound-refdevice"
 RUN, TWO = f"run {TINY} --ep-library DEVICE --duration 0.02", "--mode cpu-tensors --mode device-resident"
 SCENARIOS = {
-    "run": f"{RUN} --html page.html --junit j.xml --json r.json",
+    "run": f"{RUN} --html page.html --json r.json",
     "run-all": f"{RUN} --mode all --depth 2",
     "run-failing": f"{RUN} --ep-option wrong_run=3+:default --junit j.xml --json r.json",
     "run-sides": f"{RUN} --opt-level basic,all",
@@ -44,7 +44,7 @@ SCENARIOS = {
     "load": f"load {TINY} --ep-library DEVICE --concurrency 1 --duration 0.05 --mode device-resident --json -",
     "sweep": f"sweep models/multi_output.onnx --ep-library DEVICE --dim batch=1,4 --iterations 5 {TWO} --json -",
     "bandwidth": f"bandwidth --ep-library DEVICE --max-size 16kB --iterations 5 --json - --out b | {RUN} --quiet --bandwidth b/band*",
-    "gate-live": f"gate --model {TINY} --baseline-model {TINY} --ep-library DEVICE --duration 2 {TWO} --junit j.xml --json g.json",
+    "gate-live": f"gate --model {TINY} --baseline-model {TINY} --ep-library DEVICE --duration 2 {TWO} --json g.json",
     "gate-slower": f"gate --model {TINY} --ep-library DEVICE --ep-option compute_us=900 --baseline-set ep-option=compute_us=500"
     " --mode device-resident --duration 15 --no-why --json -",  # node times are real ones
     "gate-limits": f"gate --model {TINY} --ep-library DEVICE --duration 1 --min-speedup device-tensors=1.5 --max-copy-share 10%",
