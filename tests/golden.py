@@ -122,7 +122,9 @@ def _beside(value: Any, run: Any) -> Any:
         cases = ((it, modes.get(it["mode"], run["cases"][0])) for it in value["cases"])
         own["cases"] = [{"mode": it["mode"], **_beside(it, of_run)} for it, of_run in cases]
     if "findings" in own and "findings" in run:
-        own["findings"] = [f"{it['code']} as in run" if it in run["findings"] else it for it in own["findings"]]
+        facts = {(it["code"], it.get("mode")): it for it in run["findings"]}
+        found = ((it, facts.get((it["code"], it.get("mode")))) for it in own["findings"])
+        own["findings"] = [{"code": it["code"], **_beside(it, of_run)} for it, of_run in found]
     return own
 
 

@@ -39,7 +39,7 @@ SCENARIOS = {
     "run-trace": f"{RUN} --mode cpu-tensors --mode device-tensors --trace t.json --action-json a.json",
     # How far outputs are from expected ones hangs on the CPU.
     "loop": "loop models/recurrent_cell.onnx --ep-library DEVICE --feedback hidden_out=hidden --steps 6 --iterations 8"
-    " --input models/recurrent_cell.loop.inputs.npz --json -",
+    f" --input models/recurrent_cell.loop.inputs.npz {TWO} --json -",
     "chain": "chain chain.toml --iterations 5 --json -",
     "load": f"load {TINY} --ep-library DEVICE --concurrency 1 --duration 0.05 --mode device-resident --json -",
     "sweep": f"sweep models/multi_output.onnx --ep-library DEVICE --dim batch=1,4 --iterations 5 {TWO} --json -",
