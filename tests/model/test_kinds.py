@@ -1,12 +1,12 @@
-"""The record of each kind: that its keys are known, and which view a point has."""
+"""The record of each kind: that its keys are known, and what a gate compares unless it is told."""
 
 from __future__ import annotations
 
 import pytest
 
 from ortbench.features.gate.plan import Limits
-from ortbench.model.kinds import RUN, Kind, kind_of, kinds
-from ortbench.model.metrics import GATED, METRICS, Figure
+from ortbench.model.kinds import Kind, kinds
+from ortbench.model.metrics import GATED, METRICS
 from ortbench.plan.options import declared_options, limits_of_kinds
 
 
@@ -23,15 +23,9 @@ def test_a_kind_names_what_there_is_and_gates_what_is_compared(kind: Kind) -> No
         assert bool(view.gated) == bool(kind.checks)
 
 
-@pytest.mark.parametrize(
-    ("kind", "point", "gated"),
-    [
-        (kind_of("load"), {"concurrency": 4}, Figure("throughput", "")),
-        (kind_of("load"), {"rate": 30.0}, Figure("latency", "p99")),
-        (RUN, {}, Figure("latency", "median")),
-        (kind_of("sweep"), {"batch": 8}, Figure("latency", "median")),
-        (kind_of("loop"), {}, Figure("loop", "median")),
-    ],
-)
-def test_a_point_has_the_view_of_its_axis(kind: Kind, point: dict[str, int | float], gated: Figure) -> None:
-    assert kind.view(point).gated == (gated,)
+def test_what_a_gate_compares_of_each_kind() -> None:
+    gated = {key: " ".join(it.text for view in kind.views for it in view.gated) for key, kind in kinds().items()}
+    assert gated == {
+        "run": "latency.median", "bandwidth": "", "chain": "chain.median", "load": "throughput latency.p99", "loop": "loop.median",
+        "soak": "latency.median", "start": "start.ready.median", "sweep": "latency.median",
+    }  # fmt: skip

@@ -1,4 +1,4 @@
-"""`ortbench devices` and `ortbench inspect`."""
+"""What `ortbench inspect` says of a model."""
 
 from __future__ import annotations
 
@@ -12,21 +12,6 @@ import pytest
 from tests.conftest import MODELS, ortbench
 
 pytestmark = pytest.mark.process
-
-
-def test_devices_lists_the_cpu_ep_with_its_modes() -> None:
-    cpu = json.loads(ortbench("devices", "--json", "-").out)["eps"][0]
-    assert cpu["name"] == "CPUExecutionProvider"
-    device = cpu["devices"][0]
-    assert device["hardware"]["type"] == "CPU"
-    assert device["memory"] == {"kind": "host", "default": "host memory", "host_accessible": None}
-    assert device["modes"] == {
-        **dict.fromkeys(["cpu-tensors", "device-tensors", "device-resident", "host-accessible"]),
-        **dict.fromkeys(["cpu-tensors-pinned", "device-tensors-pinned"], "no pinned memory (it needs none)"),
-        "pipelined": "no copies to a device that inference could overlap",
-        "device-resident-async": "no stream that queues runs",
-    }
-    assert device["streams"]["offered"] is False
 
 
 BRANCHES = """(bool c, float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> {
