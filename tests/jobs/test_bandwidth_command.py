@@ -46,18 +46,8 @@ def test_every_median_is_the_devices_and_two_calls_of_the_host(library: Path, tm
     config = {"upload_latency_us": 30, "upload_gbps": 2, "download_latency_us": 60, "download_gbps": 1}
     knobs: dict[str, Any] = {"honesty": "async-old-api", "trace": tmp_path / "trace", **config}
     sizes = ("--min-size", "16kB", "--max-size", "4MB", "--iterations", 9)
-    line = (
-        "bandwidth",
-        "--ep-library",
-        library,
-        *sizes,
-        "--quiet",
-        "--out",
-        tmp_path,
-        "--json",
-        tmp_path / "copy.json",
-    )
-    ran = ortbench(*line, **Config(**knobs).environ())
+    files = ("--quiet", "--out", tmp_path, "--json", tmp_path / "copy.json")
+    ran = ortbench("bandwidth", "--ep-library", library, *sizes, *files, **Config(**knobs).environ())
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     result = load(tmp_path / "copy.json", kind="bandwidth")
     (file,) = tmp_path.glob("bandwidth-*/bandwidth.json")

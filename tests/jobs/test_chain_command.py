@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import onnx
 import pytest
 
 from ortbench.core.errors import BadInput, WrongOutputs
@@ -18,13 +17,14 @@ from ortbench.features.chain import worker as chain_worker
 from ortbench.features.chain.toml import plan_of
 from ortbench.features.loop.worker.bound import BoundLoop, LinkedValue
 from ortbench.model.result import Result
-from ortbench.model.result_file import load
 from ortbench.worker import State, measuring
 from tests import nvtx, traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.expect import refusal
+from tests.jobs import result_in
 from tests.refdevice import Config, Trace
 from tests.truth import block_events, is_kind
+from tests.worker import saved
 
 pytestmark = pytest.mark.process
 
@@ -64,22 +64,16 @@ BETWEEN = linked("first.y > middle.bias", "first.y > last.v", "middle.next > las
 def write(folder: Path, text: str) -> Path:
     """A chain's file beside the models."""
     for name, graph in MODELS_OF_CHAIN.items():
-        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {name} {graph}')
-        onnx.save(model, folder / f"{name}.onnx")
+        saved(folder / f"{name}.onnx", f"{name} {graph}")
     path = folder / "chain.toml"
     path.write_text(text)
     return path
 
 
-def saved(out: Path) -> Result:
-    (path,) = out.glob("*/result.json")
-    return load(path)
-
-
 def run(folder: Path, text: str, *arguments: object, **environment: Any) -> tuple[Result, Ran]:
     ran = ortbench("chain", write(folder, text), "--out", folder / "out", *arguments, **environment)
     assert (ran.code, ran.err) == (0, "")
-    return saved(folder / "out"), ran
+    return result_in(folder / "out"), ran
 
 
 def open_in_process(path: Path) -> State:
@@ -108,7 +102,7 @@ def test_the_example_gives_what_is_expected_of_it_in_every_file(tmp_path: Path) 
     expected = ("--expect", MODELS / "text_to_image.expected.npz")
     ran = ortbench("chain", chain, *expected, *ONCE, "--out", tmp_path / "out", *files)
     assert (ran.code, ran.err) == (0, "")
-    result = saved(tmp_path / "out")
+    result = result_in(tmp_path / "out")
     assert result.setup["expected_outputs"]
     assert_ok(result)
     check_timeline(traceformat.load(tmp_path / "trace"), result)
@@ -236,7 +230,7 @@ def test_an_ep_that_fails_in_a_stage_is_said_with_it(tmp_path: Path, library: Pa
     environment: dict[str, Any] = Config(compute_us=100, fail_download="120:host").environ()
     ran = ortbench("chain", path, "--iterations", 50, "--warmup", 1, "--out", tmp_path / "out", **environment)
     assert ran.code == 1
-    result = saved(tmp_path / "out")
+    result = result_in(tmp_path / "out")
     cpu, resident = result.cases
     assert (cpu.status, resident.status) == ("failed", "ok")
     assert re.match(r"stage (first|last): the run failed: |stage middle: step [123] of 3 failed: ", str(cpu.reason))

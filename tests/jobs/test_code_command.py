@@ -11,13 +11,13 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import onnx
 import pytest
 
 from ortbench.model.modes import LOOP_MODES, MODES
 from tests.conftest import MODELS, ROOT, measure, modes, ortbench
 from tests.environments import Environment, plain, without_ortbench
 from tests.refdevice import Config
+from tests.worker import saved
 
 pytestmark = pytest.mark.process
 
@@ -52,19 +52,9 @@ def run_programs(
     knobs = {} if config is None else config.environ()
     (every := folder / "every").mkdir()
     for name, (model, options, modes_) in asked.items():
+        line = ("code", model, *target, *options, *(() if "--duration" in options else QUICK))
         for mode in modes_:
-            line = (
-                "code",
-                model,
-                *target,
-                *options,
-                *(() if "--duration" in options else QUICK),
-                "--mode",
-                mode,
-                "--out",
-                every / f"{name}-{mode}.py",
-            )
-            ran = ortbench(*line, prefix=prefix, **knobs)
+            ran = ortbench(*line, "--mode", mode, "--out", every / f"{name}-{mode}.py", prefix=prefix, **knobs)
             assert ran.code == 0, ran.err
     for arguments in (("format", "--check"), ("check", "--select", "E,F,I,UP,B", "--ignore", "E501")):
         ruff = [sys.executable, "-m", "ruff", *arguments, "--isolated", "--line-length", "120", str(every)]
@@ -90,11 +80,6 @@ def text_of(folder: Path, name: str) -> str:
     return (folder / "every" / f"{name}.py").read_text()
 
 
-def saved(path: Path, text: str, opset: int = 21) -> Path:
-    onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}'), path)
-    return path
-
-
 NONZERO = """g (float[8] x) => (int64[1, N] where, float[8] y) { where = NonZero(x)  y = Relu(x) }"""
 BOOLS = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1>(b)  y = Mul(z, c) }"
 SEQUENCES = "g (seq(float[N, 2]) s, float[2] x) => (seq(float[]) o) { o = SequenceInsert(s, x) }"
@@ -116,9 +101,8 @@ def test_programs_on_the_cpu_ep(tmp_path: Path) -> None:
     np.savez(bits, a=four, u=np.ones(3, ml_dtypes.uint4), f=np.ones(2, np.float32))
     np.savez(scalars, s=np.ones(4, np.float32), t=np.int64(2))
     bound, cpu = ("device-tensors", "device-resident"), ("cpu-tensors",)
-    sequences, four_bits, with_scalar = (
-        saved(tmp_path / f"{name}.onnx", text) for name, text in (("s", SEQUENCES), ("i", FOUR_BITS), ("t", SCALARS))
-    )
+    sequences, with_scalar = saved(tmp_path / "s.onnx", SEQUENCES), saved(tmp_path / "t.onnx", SCALARS)
+    four_bits = saved(tmp_path / "i.onnx", FOUR_BITS, 21)
     session = ("--intra-op-threads", 1, "--session-config", "session.intra_op.allow_spinning=0")
     asked: Asked = {
         "one": (MULTI, session, HOST_MODES),
@@ -132,7 +116,7 @@ def test_programs_on_the_cpu_ep(tmp_path: Path) -> None:
         "optional": (saved(tmp_path / "o.onnx", OPTIONAL, 18), (), cpu),
         "bits": (four_bits, (), cpu),
         "given": (four_bits, ("--input", bits), cpu),
-        "ml": (saved(tmp_path / "m.onnx", NOT_OF_NUMPY), (), cpu),
+        "ml": (saved(tmp_path / "m.onnx", NOT_OF_NUMPY, 21), (), cpu),
         "scalar": (with_scalar, ("--input", scalars), bound),
         "filled": (with_scalar, ("--feedback", "o=s", "--fill", "t=step"), bound[1:]),
     }

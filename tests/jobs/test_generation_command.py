@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import onnx
 import pytest
 
 from ortbench.core.errors import BadInput
@@ -17,23 +16,23 @@ from ortbench.features.loop.analysis import put_figures
 from ortbench.features.loop.plan import found_in
 from ortbench.model.modes import USUAL_LOOP_MODES
 from ortbench.model.result import Result
-from ortbench.model.result_file import load
 from tests.conftest import ONCE, modes, ortbench
 from tests.decoders import genai_folder
 from tests.expect import refusal, there
+from tests.jobs import result_in
 from tests.loop_truth import differences
 from tests.refdevice import Config, Honesty, Trace
 from tests.results import drawing, generating
 from tests.truth import What, run_on_device
 from tests.virtual import CALL_NS
+from tests.worker import saved
 
 pytestmark = pytest.mark.process
 
 PROMPT, TOKENS, VOCAB = 4, 6, 8
 COPY_NS = 10_000  # what a copy takes beside its bytes
 # The next token is the one behind, by nodes of the CPU; the device has the logits and the cache.
-COUNTS_UP = f"""<ir_version: 8, opset_import: ["" : 17]>
-    g (int64[batch,sequence] input_ids, float[batch,1,past,{VOCAB}] past) =>
+COUNTS_UP = f"""g (int64[batch,sequence] input_ids, float[batch,1,past,{VOCAB}] past) =>
       (float[batch,sequence,{VOCAB}] logits, float[batch,1,total,{VOCAB}] present) {{
         one = Constant <value = int64 {{1}}> ()
         size = Constant <value = int64 {{{VOCAB}}}> ()
@@ -51,11 +50,11 @@ COUNTS_UP = f"""<ir_version: 8, opset_import: ["" : 17]>
 def generated(
     library: Path, folder: Path, honesty: Honesty, *line: object, ids: tuple[int, ...] = (3, 1, 4, 1)
 ) -> tuple[Result, Trace]:
-    onnx.save(onnx.parser.parse_model(COUNTS_UP), folder / "model.onnx")
+    model = saved(folder / "model.onnx", COUNTS_UP)
     (folder / "ids.json").write_text(str([*ids]))
     config = Config(trace=folder / "trace", honesty=honesty, compute_us=3000, upload_gbps=0.0001, download_gbps=0.0001)
     arguments = ("--generate", TOKENS, "--tokens", folder / "ids.json", "--iterations", 4, "--warmup", 1, *line)
-    code, result, _, errors = run_on_device(library, folder / "model.onnx", config, folder, *arguments, command="loop")
+    code, result, _, errors = run_on_device(library, model, config, folder, *arguments, command="loop")
     assert code == 0, errors
     return result, Trace.read(folder / "trace")
 
@@ -110,8 +109,7 @@ def loop(folder: Path, *arguments: object) -> tuple[Result, str]:
     """What a loop of the model in a folder gave, and what was printed, on one line."""
     ran = ortbench("loop", folder, *arguments, "--out", folder.parent / "out")
     assert ran.code == 0, ran.err
-    (path,) = (folder.parent / "out").glob("*/result.json")
-    return load(path), " ".join(ran.out.split())
+    return result_in(folder.parent / "out"), " ".join(ran.out.split())
 
 
 # A folder whose decoder is one of several models: its files, and what runs before the decoder.
@@ -144,9 +142,7 @@ def test_a_folder_with_other_stages(files: dict[str, Any], before: str, tmp_path
 def test_a_folder_alone_is_measured_as_its_file_says(tmp_path: Path) -> None:
     folder = genai_folder(tmp_path / "model", "llama", shared=True, context=128)
     result, text = loop(folder, "--iterations", 3, "--warmup", 1, "--measure-memory")
-    assert (
-        "generation: 64 prompt tokens (pp64), 64 generated tokens (tg64); random prompt, argmax on the host; " in text
-    )
+    assert "64 prompt tokens (pp64), 64 generated tokens (tg64); random prompt, argmax on the host; " in text
     assert "TTFT ITL ITL p95 ITL p99 prefill tokens/s decode tokens/s" in text
     assert "ortbench code" not in text
     assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident", "host-accessible", "shared"]

@@ -21,6 +21,7 @@ from ortbench.worker.nodes import profile_nodes
 from tests.conftest import MODELS, ortbench
 from tests.refdevice import Config
 from tests.truth import in_fork, run_on_device
+from tests.worker import saved
 
 pytestmark = pytest.mark.process
 
@@ -166,11 +167,10 @@ def test_a_pass_that_fails_is_a_warning(knobs: Config, words: str, library: Path
 
 def test_inspect_lists_what_is_known_without_a_run(library: Path, tmp_path: Path) -> None:
     """Of a model with a node for the CPU, which does not run with synthetic inputs."""
-    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[8,4,4] x, int64[1] shape) => (float[8] y, float[n] z) {
+    text = """g (float[8,4,4] x, int64[1] shape) => (float[8] y, float[n] z) {
         a = Relu(x) b = Det(a) y = Relu(b) r = Reshape(x, shape) z = Relu(r)
     }"""
-    onnx.save(onnx.parser.parse_model(text), tmp_path / "picky.onnx")
-    ran = ortbench("inspect", tmp_path / "picky.onnx", "--ep", library, "--json", "-")
+    ran = ortbench("inspect", saved(tmp_path / "picky.onnx", text), "--ep", library, "--json", "-")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     assert "the first run failed with synthetic inputs" in found["not_run"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.files import ModelFiles
 from tests.conftest import ortbench
 from tests.expect import refusal
+from tests.jobs import json_in
 from tests.jobs.test_python_option import script
 
 CHANGED = "was changed during the measurement: measure again without changing it"
@@ -48,8 +48,7 @@ def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
     ran = ortbench(*line, "--python", python, "--out", tmp_path / "out")
     why = f"in process 2 the model could not be opened again: {tmp_path / name} {CHANGED}"
     assert (ran.code, ran.error_line) == (1, f"cpu-tensors failed: {why}")
-    (file,) = tmp_path.glob("out/*/result.json")
-    (case,) = json.loads(file.read_text())["cases"]
+    (case,) = json_in(tmp_path / "out")["cases"]
     assert len(case["samples"]["latency"]) == 2
 
 

@@ -19,6 +19,7 @@ from ortbench.model.result_file import load
 from tests import nvtx
 from tests.conftest import MODELS, Ran, modes, ortbench
 from tests.expect import there
+from tests.jobs import result_in
 from tests.refdevice import Config, Trace
 from tests.results import fact, values
 from tests.truth import relu_model
@@ -37,8 +38,7 @@ def on_device(library: Path, folder: Path, *arguments: object, **knobs: Any) -> 
     model = relu_model(folder / "relu.onnx", 4096)
     line = ("load", model, "--ep-library", library, "--warmup", 1, "--out", folder / "out", *arguments)
     ran = ortbench(*line, **config)
-    (path,) = (folder / "out").glob("load-*/result.json")
-    return ran, load(path)
+    return ran, result_in(folder / "out")
 
 
 def assert_whole(case: Case) -> None:
@@ -139,8 +139,7 @@ def test_arrivals_of_a_file_are_replayed(real_library: Path, tmp_path: Path, rec
     environment: dict[str, Any] = {**nvtx.environ(recorder, record), **Config(compute_us=1000).environ()}
     ran = ortbench(*line, "--workers", 2, "--out", tmp_path / "out", **environment)
     assert (ran.code, ran.err) == (0, "")
-    (path,) = tmp_path.glob("out/*/result.json")
-    result = load(path)
+    result = result_in(tmp_path / "out")
     (level,) = load_cases(result)
     assert_whole(level)
     assert [case.processes for case in result.cases] == [None, None]  # in one process

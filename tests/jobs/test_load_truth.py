@@ -46,8 +46,8 @@ def put(library: Path, folder: Path, *arguments: object, **knobs: float) -> Put:
     line = ("--mode", "device-resident", "--processes", 1, *arguments)
     code, result, _, errors = run_on_device(library, model, config, folder, *line, command="load")
     assert (code, errors) == (0, "")
-    (path,) = (it.parent for it in (folder / "out").glob("*/result.json"))
-    return Put(result, path)
+    (path,) = (folder / "out").glob("*/result.json")
+    return Put(result, path.parent)
 
 
 def test_one_client_has_the_engine_to_itself(library: Path, tmp_path: Path) -> None:

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnx
 import pytest
 
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.result import Case, Result
 from tests.conftest import MODELS, ONCE, modes, ortbench
+from tests.jobs import result_in
 from tests.refdevice import Config, Trace
 from tests.truth import block_events, is_kind, run_on_device
 from tests.versions import VERSIONS, environment
+from tests.worker import saved
 
 pytestmark = pytest.mark.process
 
@@ -71,8 +72,7 @@ class Copied(NamedTuple):
 NOTHING = Copied([], [], [], (0, 0, 0, 0))
 PAST, PRESENT = [ROW * number for number in range(STEPS)], [ROW * number for number in range(1, STEPS + 1)]
 RESIDENT = Copied([X] * (STEPS + 1), [Y] * STEPS, [Y], (0, 0, X, Y))  # x in every step, and the first state
-HOST = """<ir_version: 8, opset_import: ["" : 17]>
-    g (float[256] state, float[4] x) => (float[256] state_out, float[4] y)
+HOST = """g (float[256] state, float[4] x) => (float[256] state_out, float[4] y)
     { half = Relu(state)  state_out = Round(half)  y = Relu(x) }"""
 TWO = modes("cpu-tensors", "device-resident")
 # The model, options, and copies in every mode.
@@ -120,9 +120,9 @@ def test_a_mode_makes_the_copies_that_it_says(name: str, alignment: int, library
 
 def test_a_state_that_is_made_on_the_host_crosses_in_every_step(library: Path, tmp_path: Path) -> None:
     """Whatever is bound: the session gives it on the host, and takes it on the device."""
-    onnx.save(onnx.parser.parse_model(HOST), tmp_path / "host.onnx")
+    model = saved(tmp_path / "host.onnx", HOST)
     line = ("--feedback", "state_out=state", "--steps", STEPS, *TWO, *ONCE)
-    code, result, _ = loop(library, tmp_path / "host.onnx", tmp_path, *line)
+    code, result, _ = loop(library, model, tmp_path, *line)
     cpu, resident = result.cases
     assert (code, cpu.step_copies("state_h2d"), cpu.step_copies("state_d2h")) == (0, 1024, 0)
     assert (resident.step_copies("state_h2d"), resident.step_copies("state_d2h")) == (1024, 0)
@@ -159,17 +159,15 @@ def test_the_loop_that_inspect_suggests_is_one(model: str, fed: str, count: str,
 
 def doubling(folder: Path) -> tuple[Path, Path]:
     """A model whose state doubles in each step, of operators that have no data to gather, and a state to begin with."""
-    text = """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[1, past] s, float[1, 1] x) => (float[1, present] out, float[1, past] y) {
+    text = """g (float[1, past] s, float[1, 1] x) => (float[1, present] out, float[1, past] y) {
             signs = Constant <value = float[2, 1] {1.0, -0.5}> ()
             both = Mul (s, signs)
             shape = Constant <value = int64[2] {1, -1}> ()
             out = Reshape (both, shape)
             y = Add (s, x)
         }"""
-    onnx.save(onnx.parser.parse_model(text), folder / "doubling.onnx")
     np.savez(folder / "first.npz", s=np.arange(1, 5, dtype=np.float32)[None])
-    return folder / "doubling.onnx", folder / "first.npz"
+    return saved(folder / "doubling.onnx", text), folder / "first.npz"
 
 
 def measured_on(ep: str, model: Path, out: Path, *arguments: object, prefix: tuple[str, ...]) -> dict[str, Any]:
@@ -177,9 +175,8 @@ def measured_on(ep: str, model: Path, out: Path, *arguments: object, prefix: tup
     line = ("loop", model, "--ep", ep, *arguments, *ONCE, "--out", out)
     ran = ortbench(*line, prefix=prefix)
     assert (ran.code, ran.err) == (0, "")
-    (path,) = out.glob("*/result.json")
-    cases = json.loads(path.read_text())["cases"]
-    return {case["mode"]: (case["status"], case["checks"].get("outputs", {}).get("verdict")) for case in cases}
+    cases = result_in(out).cases
+    return {case.mode: (case.status, case.checks.get("outputs", {}).get("verdict")) for case in cases}
 
 
 OK = ("ok", "passed")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import onnx
 import pytest
 
 from tests import softcuda
@@ -14,6 +13,7 @@ from tests.expect import there
 from tests.jobs.test_chain_command import BETWEEN, BYTES, STAGES, defaults, run
 from tests.refdevice import Config, Trace
 from tests.truth import relu_model, run_on_device
+from tests.worker import saved
 
 pytestmark = pytest.mark.process
 
@@ -77,9 +77,7 @@ def test_a_chain_is_the_sum_of_its_stages(library: Path, tmp_path: Path) -> None
 
 def test_the_cpus_arena_holds_the_tensors_of_the_model(tmp_path: Path) -> None:
     """Between two nodes there is one tensor of 1 MiB; with arrays the output is in the arena too."""
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[262144] x) => (float[262144] y) { t = Exp(x) y = Sin(t) }'
-    model = tmp_path / "known.onnx"
-    onnx.save(onnx.parser.parse_model(text), model)
+    model = saved(tmp_path / "known.onnx", "g (float[262144] x) => (float[262144] y) { t = Exp(x) y = Sin(t) }")
     line = ("--ep", "cpu", *modes("cpu-tensors", "device-resident"), "--measure-nodes", *QUICK)
     found = cases(measure(model, *line, out=tmp_path / "out"))
     # The arena grows by twice as much each time.

@@ -6,27 +6,24 @@ import os
 import sys
 from pathlib import Path
 
-import onnx
 import pytest
 
 from ortbench.core import files, output
 from ortbench.measure.process import Client, WorkerLost
 from tests.conftest import MODELS, ONCE, SCREEN, ortbench
 from tests.refdevice import Config
+from tests.worker import saved
 
 TINY = MODELS / "tiny.onnx"
 CPU = ("--ep", "cpu", "--mode", "cpu-tensors", *ONCE)
 FIRST = "2 warnings in stderr.txt: Removing initializer 'spare'. It is not use…"
-UNUSED = """<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y)
-<float[1] unused = {1}, float[1] spare = {2}> { y = Relu(x) }"""
+UNUSED = "g (float[2] x) => (float[2] y) <float[1] unused = {1}, float[1] spare = {2}> { y = Relu(x) }"
 
 
 @pytest.fixture(scope="module")
 def unused(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of which ONNX Runtime removes two initializers, with a warning each."""
-    path = tmp_path_factory.mktemp("unused") / "unused.onnx"
-    onnx.save(onnx.parser.parse_model(UNUSED), path)
-    return path
+    return saved(tmp_path_factory.mktemp("unused") / "unused.onnx", UNUSED)
 
 
 def kept(out: Path) -> list[str]:

@@ -12,6 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.conftest import ONCE, Ran, ortbench
+from tests.jobs import json_in
+from tests.worker import saved
 
 pytestmark = pytest.mark.process
 
@@ -93,8 +95,7 @@ def test_the_sets_of_a_folder_are_compared_with_the_outputs_beside_them(samples:
         np.savez(samples / f"{number:02}.expected.npz", logits=y)
     ran = ortbench(*line, "--input", samples, "--out", tmp_path / "out")
     assert ran.code == 0, ran.err
-    (path,) = (tmp_path / "out").glob("*/result.json")
-    (found,) = json.loads(path.read_text())["outputs"]
+    (found,) = json_in(tmp_path / "out")["outputs"]
     assert (found["against"], [it["inputs"] for it in found["distances"]]) == ("--expect", [3])
     np.savez(samples / "07.expected.npz", logits=y + np.float32(9))
     ran = ortbench(*line, "--input", samples, "--out", tmp_path)
@@ -118,9 +119,7 @@ def test_limits_that_say_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def relu(tmp_path: Path) -> Path:
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[64,32] x) => (float[64,32] y) { y = Relu(x) }'
-    onnx.save(onnx.parser.parse_model(text), tmp_path / "relu.onnx")
-    return tmp_path / "relu.onnx"
+    return saved(tmp_path / "relu.onnx", "g (float[64,32] x) => (float[64,32] y) { y = Relu(x) }")
 
 
 def test_strict_outputs_refuse_another_eps(relu: Path, library: Path, tmp_path: Path) -> None:
@@ -165,8 +164,7 @@ def test_all_kinds_are_measured_beside_expected_outputs(lines: dict[str, list[An
                 continue
             assert (ran.code, ran.err) == (0, "")
             assert ran.out.count("is likely to compute in a lower precision: the outputs differ from the expected") == 1
-            (path,) = out.glob("*/result.json")
-            result = json.loads(path.read_text())
+            result = json_in(out)
             (found,) = result["outputs"]
             assert (found["against"], found["doubt"] is None) == ("--expect", False)
             assert ", ".join(it["name"] for it in found["distances"]) == names
@@ -175,9 +173,7 @@ def test_all_kinds_are_measured_beside_expected_outputs(lines: dict[str, list[An
 
 def test_configurations_with_the_same_inputs_must_give_the_same_outputs(tmp_path: Path) -> None:
     """And those with others are not compared with each other."""
-    model = tmp_path / "model.onnx"
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[N] x) => (float[N] y) { y = RandomNormalLike(x) }'
-    onnx.save(onnx.parser.parse_model(text), model)
+    model = saved(tmp_path / "model.onnx", "g (float[N] x) => (float[N] y) { y = RandomNormalLike(x) }")
     line = ("run", model, "--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--out", tmp_path / "out")
     ran = ortbench(*line, "--intra-op-threads", "1,2", "--dim", "N=4")
     assert "cpu-tensors failed: the outputs of intra-op-threads=2 are not those of intra-op-threads=1" in ran.err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnx
 import pytest
 
 from tests.conftest import device_library, modes, ortbench
@@ -12,6 +11,7 @@ from tests.expect import there
 from tests.refdevice import Config
 from tests.truth import run_on_device
 from tests.virtual import Clock
+from tests.worker import saved
 
 pytestmark = pytest.mark.process
 
@@ -19,11 +19,10 @@ SIZE = 4 * 3 * 64 * 64
 
 
 def test_an_output_of_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
-    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,64,64] image) => (float[1,3,64,64] adjusted)
+    text = """g (float[1,3,64,64] image) => (float[1,3,64,64] adjusted)
         <float half = {0.5}, float one = {1}, float none = {0}>
         { a = Mul(image, half) b = Add(a, half) adjusted = Clip(b, none, one) }"""
-    image, library = tmp_path / "image.onnx", device_library(operators=("Mul", "Add"))
-    onnx.save(onnx.parser.parse_model(text), image)
+    image, library = saved(tmp_path / "image.onnx", text), device_library(operators=("Mul", "Add"))
     line = (*modes("default", "cpu-tensors-pinned", "pipelined"), "--depth", 2, "--iterations", 2, "--warmup", 1)
     code, result, out, _ = run_on_device(library, image, Config(), tmp_path, *line)
     assert (code, "warning" in out) == (0, False)

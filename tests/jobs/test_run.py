@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnx
 import pytest
 
 from tests.conftest import MODELS, cases, measure
+from tests.worker import saved
 
 pytestmark = pytest.mark.process
 
@@ -42,8 +42,7 @@ def test_a_result_has_what_golden_files_leave_out(tmp_path: Path) -> None:
 def test_what_cannot_be_bound_runs_in_mode_cpu_and_says_why_not_elsewhere(
     graph: str, more: tuple[str, ...], reason: str, tmp_path: Path
 ) -> None:
-    model = tmp_path / "model.onnx"
-    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g ({graph} }}'), model)
+    model = saved(tmp_path / "model.onnx", f"g ({graph} }}")
     result = measure(model, "--ep", "cpu", *more, "--iterations", 2, "--warmup", 1, out=tmp_path / "out")
     assert [case["status"] for case in result["cases"]] == ["ok"] + ["unsupported"] * 3
     assert all(reason in case["reason"] for case in result["cases"][1:])
@@ -53,9 +52,7 @@ def test_every_dtype_goes_through_every_mode(tmp_path: Path) -> None:
     dtypes = ("bfloat16", "float8e4m3fn", "double", "uint8", "int16", "bool")
     takes, gives = (", ".join(f"{dtype}[4, 8] {name}_{dtype}" for dtype in dtypes) for name in "xy")
     nodes = " ".join(f"y_{dtype} = Identity(x_{dtype})" for dtype in dtypes)
-    model = tmp_path / "model.onnx"
-    graph = f'<ir_version: 9, opset_import: ["" : 19]> g ({takes}) => ({gives}) {{ {nodes} }}'
-    onnx.save(onnx.parser.parse_model(graph), model)
+    model = saved(tmp_path / "model.onnx", f"g ({takes}) => ({gives}) {{ {nodes} }}", 19)
     result = measure(model, "--ep", "cpu", "--iterations", 2, "--warmup", 1, out=tmp_path / "out")
     assert [(case["status"], case["checks"]["outputs"]["verdict"]) for case in result["cases"]] == [
         ("ok", "passed")

@@ -17,6 +17,7 @@ from ortbench.jobs import run
 from ortbench.measure import gpus
 from ortbench.measure.process import WorkerLost
 from tests.conftest import MODELS, ortbench
+from tests.jobs import json_in
 from tests.softcuda import Config
 from tests.virtual.machine import VARIABLE
 from tests.worker.test_cuda import with_knobs
@@ -28,8 +29,7 @@ MANY = "batch=" + ",".join(map(str, range(1, 101)))
 def soaked(tmp_path: Path, model: Path, *more: object) -> tuple[str, dict[str, Any]]:
     ran = ortbench("soak", model, *more, "--out", tmp_path / "out")
     assert ran.code == 0, ran.err
-    (file,) = (tmp_path / "out").glob("*/result.json")
-    return ran.out, json.loads(file.read_text())
+    return ran.out, json_in(tmp_path / "out")
 
 
 def device(library: Path, **knobs: float) -> tuple[object, ...]:
@@ -110,8 +110,7 @@ def test_device_memory_is_read_by_nvml(software_cuda: tuple[str, ...], by_proces
     prefix = with_knobs(software_cuda, Config(used=tmp_path / "used", processes=by_process, leak_bytes=8192))
     ran = ortbench("soak", TINY, "--ep", "cuda", "--iterations", 30, "--out", tmp_path / "out", prefix=prefix)
     assert ran.code == 0, ran.err
-    (file,) = (tmp_path / "out").glob("*/result.json")
-    assert json.loads(file.read_text())["soak"]["readings"][-1]["device"] >= 30 * 8192
+    assert json_in(tmp_path / "out")["soak"]["readings"][-1]["device"] >= 30 * 8192
     assert "device memory" in ran.out
 
 

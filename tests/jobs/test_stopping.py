@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ from ortbench.core.signals import NOTHING_MEASURED
 from ortbench.features.load.analysis import has_figures, load_cases
 from ortbench.model.result_file import load
 from tests.conftest import MODELS, ROOT, Ran, command, ortbench, whole
-from tests.jobs import stopped_at
+from tests.jobs import json_in, stopped_at
 
 pytestmark = [
     pytest.mark.process,
@@ -70,12 +69,6 @@ def assert_whole(out: Path) -> None:
             json.loads(path.read_text())
 
 
-def the_result(out: Path) -> dict[str, Any]:
-    (path,) = out.glob("*/result.json")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
-
-
 def run_line(out: Path, *more: object) -> list[object]:
     return ["run", TINY, "--ep", "cpu", "--warmup", 1, "--verbose", "--out", out, *more]
 
@@ -120,7 +113,7 @@ def test_in_every_stage(number: int, stage: str, tmp_path: Path) -> None:
     assert_whole(out)
     assert json.loads(trace.read_text())
     # What comes after the last check adds nothing to what was measured.
-    left, complete = the_result(out), stage.startswith(("close-up", "profiling"))
+    left, complete = json_in(out), stage.startswith(("close-up", "profiling"))
     assert (left["stopped"] == {"reason": "interrupted"}) != complete
     assert all(case["status"] == ("ok" if case["samples"] else "not_measured") for case in left["cases"])
 
@@ -132,7 +125,7 @@ def test_while_modes_are_weighed(tmp_path: Path) -> None:
     ran = stopped(INT, "asked arenas", 1, tmp_path, *line)
     assert (ran.code, ran.err) == (130, "")
     assert_whole(tmp_path / "out")
-    result = the_result(tmp_path / "out")
+    result = json_in(tmp_path / "out")
     assert result["stopped"] == {"reason": "iterations", "value": 2, "per": "mode"}
     assert [len(case["samples"]["latency"]) for case in result["cases"]] == [2, 2, 2]
     assert [case["memory"]["failed"] for case in result["cases"]] == [None, "it was interrupted", "it was interrupted"]

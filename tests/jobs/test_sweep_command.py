@@ -11,9 +11,10 @@ from onnx import TensorProto, helper
 
 from ortbench.model.modes import CPU, DEVICE
 from ortbench.model.result import Result
-from ortbench.model.result_file import load
 from tests.conftest import ONCE, modes, ortbench
+from tests.jobs import result_in
 from tests.refdevice import Config
+from tests.worker import saved
 
 pytestmark = pytest.mark.process
 
@@ -21,14 +22,7 @@ WIDTH = 1000  # floats of an item
 
 
 def batched(path: Path) -> Path:
-    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[batch,{WIDTH}] x) => (float[batch,{WIDTH}] y) {{ y = Relu(x) }}'
-    onnx.save(onnx.parser.parse_model(text), path)
-    return path
-
-
-def saved(out: Path) -> Result:
-    (file,) = out.glob("*/result.json")
-    return load(file)
+    return saved(path, f"g (float[batch,{WIDTH}] x) => (float[batch,{WIDTH}] y) {{ y = Relu(x) }}")
 
 
 def statuses(result: Result) -> dict[str, dict[str, str]]:
@@ -36,19 +30,10 @@ def statuses(result: Result) -> dict[str, dict[str, str]]:
 
 
 def test_a_shape_that_runs_out_of_memory_is_said_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
-    line = (
-        "sweep",
-        batched(tmp_path / "m.onnx"),
-        "--ep-library",
-        library,
-        "--dim",
-        "batch=1,64,2",
-        *modes(CPU, DEVICE),
-        *ONCE,
-    )
+    line = (batched(tmp_path / "m.onnx"), "--ep-library", library, "--dim", "batch=1,64,2", *modes(CPU, DEVICE), *ONCE)
     knobs = Config(compute_us=100, fail_alloc_bytes=f"{WIDTH * 4 * 64}:default").environ()
-    ran = ortbench(*line, "--out", tmp_path / "out", **knobs)
-    result = saved(tmp_path / "out")
+    ran = ortbench("sweep", *line, "--out", tmp_path / "out", **knobs)
+    result = result_in(tmp_path / "out")
     assert ran.code == 1
     assert ran.error_line.startswith("batch=64 failed: the first run ran out of memory: ")
     assert f"✗ {ran.error_line}" in ran.out.replace("\n  ", " ")
@@ -62,7 +47,7 @@ def test_what_else_shapes_cost_and_inputs_of_another_library(tmp_path: Path) -> 
     more = ("--measure-memory", "--measure-spin", "--measure-energy", "--input-memory", "numpy")
     ran = ortbench(*line, *more, *ONCE, "--out", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "")
-    result = saved(tmp_path / "out")
+    result = result_in(tmp_path / "out")
     assert [case.point for case in result.cases] == [{"batch": 1}, {"batch": 2}]
     for case in result.cases:
         assert case.own["memory"]["host"] is not None
@@ -76,7 +61,7 @@ def test_each_shape_has_a_graph_of_its_own(software_gpu: tuple[str, ...], tmp_pa
     line = ("sweep", model, "--ep", "webgpu", "--dim", "batch=1,2", "--mode", "device-resident", "--cuda-graph", *ONCE)
     ran = ortbench(*line, "--out", out, prefix=software_gpu)
     assert (ran.code, ran.err) == (0, "")
-    graphs = [case.checks["graph"] for case in saved(out).cases]
+    graphs = [case.checks["graph"] for case in result_in(out).cases]
     assert [graph["verdict"] for graph in graphs] == ["passed", "passed"]
     assert len({graph["id"] for graph in graphs}) == 2
 
@@ -92,7 +77,7 @@ def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) ->
     ran = ortbench(*line, "--out", tmp_path / "out")
     assert ran.code == 1
     assert ran.error_line.startswith("wrong failed: the outputs are not the expected ones: ")
-    result = saved(tmp_path / "out")
+    result = result_in(tmp_path / "out")
     assert statuses(result) == {it: {"cpu-tensors": "failed" if it == "wrong" else "ok"} for it in ("a", "b", "wrong")}
     shapes = [("a", {"batch": 1}), ("b", {"batch": 3}), ("wrong", {})]
     assert [(it.data, it.shape) for it in result.shapes] == shapes
@@ -116,6 +101,6 @@ def test_a_dimension_goes_by_the_name_that_inspect_prints(
     line = ("--ep", "cpu", "--mode", "cpu-tensors", "--dim", f"{called}=1000,2000", "--items", called, *ONCE)
     ran = ortbench("sweep", model, *line, "--out", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "")
-    result = saved(tmp_path / "out")
+    result = result_in(tmp_path / "out")
     assert result.axes == [{"name": called, "unit": "elements", "values": [1000, 2000]}]
     assert [it.items for it in result.shapes] == [{"count": size, "dim": called} for size in (1000, 2000)]

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import onnx
 import pytest
 
 from ortbench.model.modes import CPU_TIME, ENQUEUE, LATENCY
@@ -17,6 +16,7 @@ from tests.conftest import modes
 from tests.expect import there
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import COPIES, What, differences, is_kind, recorded, relu_model, run_on_device, wrong_medians
+from tests.worker import saved
 
 SYNCS = {"sync": "run", "async-wait": "run", "async": "synchronize_outputs", "async-old-api": "readback"}
 SYNC_BYTES = 4  # what the sync of last resort reads back
@@ -60,11 +60,9 @@ def seen(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[H
     @cache
     def run(honesty: Honesty) -> Seen:
         folder = tmp_path_factory.mktemp("truth")
-        graph = """<ir_version: 8, opset_import: ["" : 17]>
-            g (float[1, 1000] a, float[20, 1000] b) => (float[20, 1000] sum, float[1, 1000] same)
+        graph = """g (float[1, 1000] a, float[20, 1000] b) => (float[20, 1000] sum, float[1, 1000] same)
             { sum = Add(a, b)  same = Relu(a) }"""
-        model = folder / "model.onnx"
-        onnx.save(onnx.parser.parse_model(graph), model)
+        model = saved(folder / "model.onnx", graph)
         return see(library, folder, model, "--iterations", 9, "--warmup", 1, honesty=honesty, compute_us=500)
 
     return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import MODELS, ROOT, command, lacking, ortbench
+from tests.jobs import json_in
 from tests.jobs.test_python_option import script
 from tests.jobs.test_stopping import assert_nothing_runs
 
@@ -52,16 +52,15 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def commit_of(out: Path) -> Any:
-    (file,) = out.rglob("result.json")
-    return json.loads(file.read_text())["environment"]["git_commit"]
+def commit_in(out: Path) -> Any:
+    return json_in(out)["environment"]["git_commit"]
 
 
 def test_the_commit_is_named_and_nothing_of_the_folder_runs(checkout: Path, tmp_path: Path) -> None:
     commit = (checkout / ".git" / (checkout / ".git" / "HEAD").read_text().split()[1]).read_text().strip()
     assert ortbench("run", TINY, *SHORT, "--out", tmp_path / "run", cwd=checkout).code == 0
     ortbench("doctor", "--no-noise", cwd=checkout)
-    assert commit_of(tmp_path / "run") == commit
+    assert commit_in(tmp_path / "run") == commit
     assert not (checkout / "mark").exists()
     git(checkout, "status")
     assert (checkout / "mark").exists()  # the program would have run
@@ -84,7 +83,7 @@ def test_the_commit_is_found_in_every_kind_of_checkout(kind: str, checkout: Path
         where.mkdir()
         git(where, "init", "-q")
     ran = ortbench("run", TINY, *SHORT, "--out", tmp_path / "out", cwd=where, GIT_CEILING_DIRECTORIES=str(tmp_path))
-    assert (ran.code, commit_of(tmp_path / "out")) == (0, commit or None)
+    assert (ran.code, commit_in(tmp_path / "out")) == (0, commit or None)
 
 
 def test_the_interpreter_that_was_checked_is_the_one_that_runs(tmp_path: Path) -> None:
