@@ -14,14 +14,12 @@ import pytest
 from ortbench.cli import commands
 from ortbench.cli.options import FEW, declared_for
 from ortbench.features.gate.plan import Limits
-from ortbench.features.loop.model import SETTINGS
 from ortbench.features.loop.plan import Steps
 from ortbench.features.soak.plan import Soak
 from ortbench.features.suite.job.cases import read as read_suite
 from ortbench.features.suite.job.jobs import Job, jobs_of
 from ortbench.features.tune.model import FIRST
 from ortbench.features.tune.plan import space_of
-from ortbench.model.settings import OF_SESSION
 from ortbench.plan import option_types as types
 from ortbench.plan.baseline import BASELINE_PYTHON, BASELINE_SET, baseline_of, live_options, settable
 from ortbench.plan.option_types import SWITCH, OptionType
@@ -35,40 +33,35 @@ from ortbench.plan.options import (
     collect_values,
     new_option,
     options_of,
-    settings,
 )
 from ortbench.plan.plan import PLAN, Plan
 from ortbench.plan.plan_builder import FIGURES, METRICS, plan_of
-from ortbench.plan.target import Stream, Target
+from ortbench.plan.target import Stream
 from tests.conftest import MODELS, ROOT, ortbench_here
 from tests.reference import document
 
 # A word of a command line, and the same in TOML, for every kind; for a few options another one.
 WORDS: list[tuple[OptionType, str, str]] = [
+    *((it, "m.onnx", '"m.onnx"') for it in (types.PATH, types.ARRAYS, types.MODEL)),
+    *((it, "cpu-tensors", '"cpu-tensors"') for it in (types.MODE_NAMES, types.MODES_ALONE)),
+    *((it, "n=4", "{n = 4}") for it in (types.DIMS, types.LENGTHS)),
     (types.TEXT, "text", '"text"'),
     (types.TEXTS, "cpu", '"cpu"'),
-    (types.PATH, "m.onnx", '"m.onnx"'),
     (types.PATH_OR_FOLDER, ".", ""),
-    (types.ARRAYS, "m.onnx", '"m.onnx"'),
-    (types.MODEL, "m.onnx", '"m.onnx"'),
     (types.WHOLE, "7", "7"),
     (types.NUMBER, "0.25", "0.25"),
     (types.FLAG, "", "true"),
     (types.SWITCH, "", "false"),
     (types.SHARE, "3%", '"3%"'),
     (types.PRECISION, "0", "0"),
-    (types.MODE_NAMES, "cpu-tensors", '"cpu-tensors"'),
-    (types.MODES_ALONE, "cpu-tensors", '"cpu-tensors"'),
     (BASELINE_PYTHON.kind, "python", '"python"'),
     (types.PAIRINGS, "out*=in*", '"out*=in*"'),
     (types.LIBRARIES, "some-package", '"some-package"'),
     (types.PAIRS, "k=v", '{k = "v"}'),
-    (types.DIMS, "n=4", "{n = 4}"),
     (types.ITEMS, "16", "16"),
     (types.CLOCK, "1200", "1200"),
     (types.TIME, "90s", '"90s"'),
     (types.SIZE, "2GB", '"2GB"'),
-    (types.LENGTHS, "n=4", "{n = 4}"),
     (types.SHAPES, "x:2x3", "{x = [2, 3]}"),
     (types.RANGES, "x:1,2", "{x = [1, 2]}"),
     (METRICS, "cpu-tensors.latency.min", '"cpu-tensors.latency.min"'),
@@ -227,11 +220,6 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     plans, limits = asked(folder, monkeypatch, "gate", [*needed, *words(option)])
     assert (unnamed(job), job.limits) == (plans, limits)
     assert (plans, limits) != asked(folder, monkeypatch, "gate", needed)
-
-
-def test_settings_are_recorded() -> None:
-    assert settings(Target()) == {it.key: it.default for it in OF_SESSION}
-    assert settings(Steps(), SETTINGS) == {it.key: it.default for it in SETTINGS}
 
 
 def base(*own: str) -> Plan:

@@ -95,9 +95,8 @@ def test_gates_are_replayed_along_each_visit_and_lanes_take_turns() -> None:
     assert gates.replay([quiet], same, 0.05, math.inf) == gates.Gates(95 // 9, 0)
     assert gates.replay([apart], same, 0.05, math.inf) == gates.Gates(10, 5)  # as the baseline the slower one is none
     assert gates.replay([quiet], slower, 0.0, 10.0) == gates.Gates(10, 10)
-    assert gates.replay([visit([1.0] * 95, 1.0)], slower, 0.0, 1.0) == gates.Gates(
-        4, 0
-    )  # time is up after 20 rounds each
+    # Time is up after 20 rounds each.
+    assert gates.replay([visit([1.0] * 95, 1.0)], slower, 0.0, 1.0) == gates.Gates(4, 0)
 
 
 def test_the_bound_of_a_rate_is_that_of_clopper_and_pearson() -> None:

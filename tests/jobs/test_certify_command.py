@@ -39,13 +39,10 @@ def main_on_the_device() -> None:
 
 def test_a_certificate_of_a_device_without_noise(library: Path, tmp_path: Path) -> None:
     state = {"ORTBENCH_STATE": str(tmp_path), DEVICE: str(library)}
-    ran = ortbench(
-        "doctor", "--certify", "30s", "--json", "-", **state, ORTBENCH_TESTS_MAIN=f"{__name__}:main_on_the_device"
-    )
-    assert (ran.code, ran.err) == (
-        0,
-        "ortbench: certifying this machine takes about 30 s; Ctrl-C ends it with what was measured\n",
-    )
+    state["ORTBENCH_TESTS_MAIN"] = f"{__name__}:{main_on_the_device.__name__}"
+    ran = ortbench("doctor", "--certify", "30s", "--json", "-", **state)
+    said = "ortbench: certifying this machine takes about 30 s; Ctrl-C ends it with what was measured\n"
+    assert (ran.code, ran.err) == (0, said)
     kept = json.loads((tmp_path / "certificate.json").read_text())
     found = json.loads(ran.out)["certificate"]
     assert found == kept["certificate"]
@@ -58,25 +55,22 @@ def test_a_certificate_of_a_device_without_noise(library: Path, tmp_path: Path) 
 
 
 def test_a_run_has_the_certificate_of_its_machine_while_it_holds(tmp_path: Path) -> None:
-    def run() -> dict[str, Any]:
-        words = ("--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--out", tmp_path / "out", "--json", "-")
-        result: dict[str, Any] = json.loads(
-            ortbench("run", MODELS / "tiny.onnx", *words, ORTBENCH_STATE=str(tmp_path)).out
-        )
-        return result
+    state = {"ORTBENCH_STATE": str(tmp_path), "COLUMNS": "200"}
 
-    environment = run()["environment"]
-    assert "certificate" not in environment
-    kept: KeptCertificate = {"machine": identify(environment), "certificate": CERTIFICATE, "runs": []}
+    def environment() -> Any:
+        words = ("--ep", "cpu", "--mode", "cpu-tensors", *ONCE, "--out", tmp_path / "out", "--json", "-")
+        return json.loads(ortbench("run", MODELS / "tiny.onnx", *words, **state).out)["environment"]
+
+    bare = environment()
+    assert "certificate" not in bare
+    kept: KeptCertificate = {"machine": identify(bare), "certificate": CERTIFICATE, "runs": []}
     (tmp_path / "certificate.json").write_text(json.dumps(kept))
-    assert run()["environment"]["certificate"] == CERTIFICATE
-    said = ortbench("doctor", "--no-noise", ORTBENCH_STATE=str(tmp_path), COLUMNS="200").out
+    assert environment()["certificate"] == CERTIFICATE
+    said = ortbench("doctor", "--no-noise", **state).out
     assert "\ngood This machine tells 3% in 10 s, 1 of 120 false alarms (certificate of 2026-11-29)\n" in said
     kept["machine"]["system"] = "Linux-1"
     (tmp_path / "certificate.json").write_text(json.dumps(kept))
-    assert "certificate" not in run()["environment"]
-    said = ortbench("doctor", "--no-noise", ORTBENCH_STATE=str(tmp_path), COLUMNS="200").out
-    assert (
-        f"\nnote the certificate of 2026-11-29 is not used any more: system: Linux-1 → {environment['os']}\n     try: ortbench doctor --certify\n"
-        in said
-    )
+    assert "certificate" not in environment()
+    said = ortbench("doctor", "--no-noise", **state).out
+    why = f"not used any more: system: Linux-1 → {bare['os']}\n     try: ortbench doctor --certify\n"
+    assert f"\nnote the certificate of 2026-11-29 is {why}" in said

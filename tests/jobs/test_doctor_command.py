@@ -59,9 +59,8 @@ def test_a_card_on_which_nothing_is_as_it_should_be(software_cuda: tuple[str, ..
     """By NVML: somebody else's process is on it, it is too hot, it may not draw what it could, its driver comes and goes."""
     knobs: Any = Config(used=tmp_path / "used", slowed=TOO_HOT, power_limit_w=200, persistence=False).environ()
     line = [*software_cuda, sys.executable, "-c", HOLDS_MEMORY]
-    with subprocess.Popen(
-        line, env={**os.environ, **knobs}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
+    environment, pipe = {**os.environ, **knobs}, subprocess.PIPE
+    with subprocess.Popen(line, env=environment, stdin=pipe, stdout=pipe, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         ran = ortbench("doctor", "--no-noise", prefix=software_cuda, COLUMNS="400", **knobs)
@@ -99,20 +98,8 @@ def test_commands_warn_of_packages_that_overwrite_each_other(tmp_path: Path) -> 
         (folder / f"{name}.dist-info" / "RECORD").write_text("onnxruntime/__init__.py,sha256=x,1\n")
     (folder / "onnxruntime").symlink_to(Path(onnxruntime.__file__).parent)
     site = {"SITE": str(folder), "ORTBENCH_TESTS_MAIN": f"{__name__}:with_the_site"}
-    line = (
-        "run",
-        MODELS / "tiny.onnx",
-        "--ep",
-        "cpu",
-        *ONCE,
-        "--mode",
-        "cpu-tensors",
-        "--out",
-        tmp_path / "out",
-        "--json",
-        "-",
-    )
-    warnings = json.loads(ortbench(*line, **site).out)["warnings"]
+    line = ("run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, "--mode", "cpu-tensors", "--json", "-")
+    warnings = json.loads(ortbench(*line, "--out", tmp_path / "out", **site).out)["warnings"]
     assert [it["message"] for it in warnings if it["code"] == "packages-overwritten"] == [MESSAGE]
     assert ortbench("devices", **site, COLUMNS="400").out.splitlines()[1] == f"warning: {MESSAGE}"
     assert json.loads(ortbench("devices", "--json", "-").out)["warnings"] == []

@@ -182,18 +182,6 @@ def test_inspect_lists_what_is_known_without_a_run(library: Path, tmp_path: Path
     assert {(row["bytes"], row["ns"]) for row in found["copies"]["memcpy"]} == {(None, None)}
 
 
-def test_nodes_without_a_name_get_the_one_that_a_profile_has_for_them(folder: Path) -> None:
-    content = inspection.name_nodes(str(folder / "branch.onnx"))
-    assert content is not None
-    graph = onnx.load_from_string(content).graph
-    assert [node.name for node in graph.node] == ["Relu_0", "If_1", "Sigmoid_2"]
-    inner = [[node.name for node in attribute.g.node] for attribute in graph.node[1].attribute]
-    assert sorted(inner) == [
-        ["If_1/else_branch/Sigmoid_0", "If_1/else_branch/Hardmax_1"],
-        ["If_1/then_branch/Relu_0", "If_1/then_branch/Hardmax_1"],
-    ]
-
-
 def test_names_that_several_nodes_have_are_told_apart_and_others_are_left_alone(tmp_path: Path) -> None:
     model = onnx.load(ISLAND)
     for node, name in zip(model.graph.node, ("same", "same", "Relu_1", "c", "", *"efgh"), strict=True):

@@ -14,7 +14,7 @@ import pytest
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.result import Case, Result
 from tests.conftest import MODELS, ONCE, modes, ortbench
-from tests.jobs import result_in
+from tests.jobs import json_in
 from tests.refdevice import Config, Trace
 from tests.truth import block_events, is_kind, run_on_device
 from tests.versions import VERSIONS, environment
@@ -175,8 +175,8 @@ def measured_on(ep: str, model: Path, out: Path, *arguments: object, prefix: tup
     line = ("loop", model, "--ep", ep, *arguments, *ONCE, "--out", out)
     ran = ortbench(*line, prefix=prefix)
     assert (ran.code, ran.err) == (0, "")
-    cases = result_in(out).cases
-    return {case.mode: (case.status, case.checks.get("outputs", {}).get("verdict")) for case in cases}
+    cases = json_in(out)["cases"]
+    return {case["mode"]: (case["status"], case["checks"].get("outputs", {}).get("verdict")) for case in cases}
 
 
 OK = ("ok", "passed")

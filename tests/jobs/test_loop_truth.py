@@ -18,15 +18,12 @@ from tests.loop_truth import FED, STATE_BYTES, differences, loop_model
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import What, relu_model, run_on_device
 from tests.virtual import CALL_NS
-from tests.worker import saved
 
 pytestmark = pytest.mark.process
 
 STEPS = {f"step {number}": 1 for number in range(5)}
 RUNS = {"first": 1, "middle": 3, "last": 1}  # of the stages of a chain
 ONE_LOOP = ("--steps", len(STEPS), "--iterations", 4, "--warmup", 1)
-GROWS = """g (float[N,65536] past, float[2,65536] x) => (float[M,65536] present) {
-    present = Concat<axis=0>(past, x) }"""
 # Of the host's beside the device: readings of the clock where the first step begins, and where the last one, its stage and
 # the chain end; where the first stage begins; and the call of the first copy, which in the middle comes before the first step.
 CALLS: dict[What, int] = {
@@ -44,16 +41,6 @@ def test_steps_and_whole_loops_are_exact(honesty: Honesty, library: Path, tmp_pa
     assert code == 0, errors
     assert [case.mode for case in result.cases] == ["cpu-tensors", "device-resident", "host-accessible", "shared"]
     assert differences(result, Trace.read(tmp_path / "trace"), STEPS, first_bytes=STATE_BYTES) == {}
-
-
-def test_so_are_steps_of_a_state_that_grows(library: Path, tmp_path: Path) -> None:
-    model = saved(tmp_path / "grows.onnx", GROWS)
-    line = ("--feedback", "present=past", "--first-dim", "N=1", *modes("cpu-tensors", "device-resident"), *ONE_LOOP)
-    config = Config(trace=tmp_path / "trace", honesty="async-wait", upload_gbps=1, download_gbps=1)
-    code, result, _, errors = run_on_device(library, model, config, tmp_path, *line, command="loop")
-    assert code == 0, errors
-    assert result.part["grows"] == ["past"]
-    assert differences(result, Trace.read(tmp_path / "trace"), STEPS, first_bytes=4 * 65536) == {}
 
 
 @pytest.mark.parametrize("honesty", ["sync", "async-old-api"])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-import onnx
 import pytest
 
 from ortbench.features.gate.job import asked_gate
@@ -21,6 +19,7 @@ from tests.refdevice import EP_NAME, Config, Trace
 from tests.truth import in_fork
 from tests.versions import environment
 from tests.virtual import CALL_NS
+from tests.worker import saved
 
 TINY = MODELS / "tiny.onnx"
 REAL = ("nice", "-n", "0")  # the clock of a fork is not that of the processes that it starts
@@ -47,16 +46,6 @@ def test_a_start_is_measured_from_nothing_to_ready(tmp_path: Path) -> None:
         assert result["start"]["launch_ns"] > 0
 
 
-_COMPILED_BY_QNN = f"""
-import sys, onnxruntime as ort
-ort.register_execution_provider_library("QNNExecutionProvider", sys.argv[1])
-options = ort.SessionOptions()
-devices = [it for it in ort.get_ep_devices() if it.ep_name == "QNNExecutionProvider"]
-options.add_provider_for_devices(devices[:1], {{"backend_path": sys.argv[3]}})
-ort.ModelCompiler(options, {str(TINY)!r}).compile_to_file(sys.argv[2])
-"""
-
-
 @pytest.mark.wide
 @pytest.mark.process
 def test_starts_open_the_model_that_was_compiled_ahead(tmp_path: Path) -> None:
@@ -72,17 +61,8 @@ def test_starts_open_the_model_that_was_compiled_ahead(tmp_path: Path) -> None:
     assert (ahead["start"]["compile_cache"], plain["start"]["compile_cache"]) == ("ahead", "none")
     assert "compiled" not in plain["start"]
     compiled = ahead["start"]["compiled"]
-    assert compiled["compile_ns"] > 0
-    assert compiled["bytes"] > 1000
-    assert (compiled["context_nodes"], compiled["other_nodes"]) == (1, 0)
+    assert (compiled["context_nodes"], compiled["other_nodes"], compiled["bytes"] > 1000) == (1, 0, True)
     assert ("ahead.onnx" in ahead["start"]["program"], "ahead.onnx" in plain["start"]["program"]) == (True, False)
-    library = next(python.glob("lib/python*/site-packages/onnxruntime_qnn/libonnxruntime_providers_qnn.so"))
-    own = (library, tmp_path / "ahead.onnx", backend)
-    subprocess.run([python / "bin" / "python", "-c", _COMPILED_BY_QNN, *own], check=True, capture_output=True)
-    result = measure(own[1], *ep, *ONCE, "--mode", "cpu-tensors", out=tmp_path / "run", prefix=REAL)
-    assert result["placement"]["nodes"] == {"QNNExecutionProvider": 1}
-    ran = ortbench("run", own[1], "--ep", "cpu", "--python", python, prefix=REAL)
-    assert (ran.code, "was compiled ahead of time by QNNExecutionProvider, which" in ran.error_line) == (1, True)
 
 
 @pytest.mark.wide
@@ -120,7 +100,7 @@ def in_virtual_time(folder: Path) -> dict[str, str]:
 
 COMPILE_US, CONTEXT_BYTES = 300_000, 50_000
 # ONNX Runtime makes one node of both, in a session and before it compiles.
-LINEAR = """<ir_version: 8, opset_import: ["" : 17]> g (float[2,400] x) => (float[2,3] y)
+LINEAR = """g (float[2,400] x) => (float[2,3] y)
     <float[400,3] w, float[3] b = {1, 2, 3}> { m = MatMul(x, w)  y = Add(m, b) }"""
 
 
@@ -143,11 +123,7 @@ def compile_again() -> None:
 @pytest.mark.parametrize("embeds", [0, 1])
 def test_starts_of_a_model_that_was_compiled_ahead_compile_nothing(embeds: int, library: Path, tmp_path: Path) -> None:
     config = Config(compile_us=COMPILE_US, context_bytes=CONTEXT_BYTES, trace=tmp_path / "trace")
-    model, proto = (
-        tmp_path / "linear.onnx",
-        onnx.parser.parse_model(LINEAR.replace("w,", "w = {" + "1, " * 1199 + "1},")),
-    )
-    onnx.save(proto, model)
+    model = saved(tmp_path / "linear.onnx", LINEAR.replace("w,", "w = {" + "1, " * 1199 + "1},"))
     line = ("start", model, "--ep-library", library.name, "--iterations", 2, "--compile-cache", "none,ahead")
     embedding = ("--session-config", f"ep.context_embed_mode={embeds}", "--out", tmp_path / "out")
     environment = in_virtual_time(tmp_path / "fresh") | config.environ()
@@ -188,9 +164,8 @@ def test_a_model_that_was_compiled_ahead_runs_on_its_ep_alone(library: Path, tmp
         ran = ortbench(command, model, "--ep", "cpu")
         made = f"{model} was compiled ahead of time by {EP_NAME}, which CPUExecutionProvider cannot open"
         assert (ran.code, ran.error_line) == (1, f"{made}: choose that EP with --ep")
-    ran = ortbench(
-        "start", model, *on_device, "--compile-cache", "ahead", "--iterations", 1, "--out", tmp_path / "again"
-    )
+    line = ("start", model, *on_device, "--compile-cache", "ahead", "--iterations", 1)
+    ran = ortbench(*line, "--out", tmp_path / "again")
     assert (ran.code, "was compiled ahead of time already" in ran.error_line) == (1, True)
 
 
@@ -198,9 +173,8 @@ def test_a_model_that_was_compiled_ahead_runs_on_its_ep_alone(library: Path, tmp
 def test_an_ep_that_compiles_nothing_ahead_says_so(tmp_path: Path) -> None:
     ran = ortbench("start", TINY, "--ep", "cpu", "--compile-cache", "ahead", "--iterations", 1, "--out", tmp_path)
     assert ran.code == 1
-    assert ran.error_line.startswith(
-        "cpu-tensors failed: CPUExecutionProvider compiles no part of this model ahead of time"
-    )
+    why = "CPUExecutionProvider compiles no part of this model ahead of time"
+    assert ran.error_line.startswith(f"cpu-tensors failed: {why}")
 
 
 def test_a_gate_with_a_metric_of_starts_measures_starts() -> None:

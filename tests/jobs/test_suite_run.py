@@ -16,7 +16,6 @@ from tests.conftest import MODEL_NAMES, MODELS, ROOT, Ran, ortbench
 pytestmark = pytest.mark.process
 
 QUICK = "iterations = 3\nwarmup = 1\nep = 'cpu'\n"
-ALL_MODES = ["cpu-tensors", "device-tensors", "device-resident", "host-accessible"]
 
 
 def written(text: str, folder: Path) -> Path:
@@ -105,15 +104,12 @@ def test_one_bad_case_never_stops_the_rest_and_every_case_is_told(mixed: tuple[P
         assert has_result == (outcome in ("measured", "failed"))
     counts = "3 measured (no gate), 1 failed (by the gate), 1 benchmark failed (an error), 1 skipped"
     assert f"suite mixed, 6 cases: {counts}" in ran.out
-    tiny = json.loads(
-        (place / "tiny--cpu" / "result.json").read_text()
-    )  # outputs that are known in shape alone are compared with nothing
-    assert [case["memory"]["failed"] for case in tiny["cases"]] == [None] * 4
-    big = json.loads((place / "transformer_ids--cpu--big" / "result.json").read_text())
-    assert ([case["mode"] for case in big["cases"]], big["model"]["inputs"][0]["shape"]) == (
-        ["cpu-tensors", "device-tensors"],
-        [2, 4],
+    tiny, big = (
+        json.loads((place / name / "result.json").read_text()) for name in ("tiny--cpu", "transformer_ids--cpu--big")
     )
+    assert [case["memory"]["failed"] for case in tiny["cases"]] == [None] * 4
+    assert [case["mode"] for case in big["cases"]] == ["cpu-tensors", "device-tensors"]
+    assert big["model"]["inputs"][0]["shape"] == [2, 4]
 
 
 def test_what_is_done_is_not_run_again(mixed: tuple[Path, Ran], tmp_path: Path) -> None:
@@ -254,11 +250,3 @@ def test_models_on_the_eps_of_this_machine(
         ran = measure()  # what failed alone
     assert ran.code == 0, ran.err
     assert outcomes(tmp_path) == {f"{name}--{ep}": ("passed", 0) for name in EPS[ep]}
-    for name in EPS[ep]:
-        result = json.loads((tmp_path / f"{name}--{ep}" / "result.json").read_text())
-        assert result["setup"]["expected_outputs"] is True
-        statuses = dict.fromkeys(ALL_MODES, "ok") | ({"host-accessible": "unsupported"} if ep == "webgpu" else {})
-        assert {case["mode"]: case["status"] for case in result["cases"]} == statuses
-        assert all(
-            case["checks"]["outputs"]["verdict"] == "passed" for case in result["cases"] if case["status"] == "ok"
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -49,15 +48,3 @@ def test_a_version_that_is_too_old_is_refused_in_one_line(real_library: Path, tm
     for line in (["devices"], ["run", TINY, "--ep", "cpu"], ["bandwidth", "--ep", "cpu"]):
         ran = ortbench(*line, "--python", environment("python3.10"), cwd=tmp_path)
         assert (ran.code, ran.error_line) == (1, "ONNX Runtime 1.23.2 is too old: ortbench needs 1.24 or newer")
-
-
-@pytest.mark.wide
-def test_openvinos_own_package_is_named_and_its_ep_goes_by_name(tmp_path: Path) -> None:
-    found = json.loads(ortbench("devices", "--python", environment("openvino"), "--json", "-").out)
-    assert found["runtime"]["packages"] == {"onnxruntime-openvino": "1.24.1"}
-    (ep,) = [ep for ep in found["eps"] if ep["name"] == "OpenVINOExecutionProvider"]
-    assert (ep["package"], ep["problem"]) == ("onnxruntime-openvino", None)
-    # What it says of modes is what they do, see the table.
-    can = [mode for mode, reason in ep["devices"][0]["modes"].items() if reason is None]
-    assert can == ["cpu-tensors", "device-tensors", "device-resident", "host-accessible"]
-    assert ep["devices"][0]["memory"]["default"] == "host memory"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
-from ortbench.features.chain.plan import Chain, chain_from
+from ortbench.features.chain.plan import Chain
 from ortbench.features.chain.toml import plan_of
 from ortbench.plan.plan import Plan
 from tests.expect import refusal
@@ -88,14 +87,6 @@ def test_stages_run_behind_those_that_they_take_something_of(tmp_path: Path) -> 
     assert [stage.name for stage in chain(tmp_path, text).stages] == ["early", "late"]
     third = '[[stage]]\nname = "first"\nmodel = "a.onnx"\n'
     assert [stage.name for stage in chain(tmp_path, third + text).stages] == ["first", "early", "late"]
-
-
-def test_a_plan_goes_to_the_worker_and_comes_back_the_same(tmp_path: Path) -> None:
-    found = plan(tmp_path, STAGES.replace('"two"', '"two"\nrepeat = 2\nfeedback = "y=x"\nshape = {x = [2, 3]}') + LINK)
-    sent = json.loads(json.dumps(found.worker_request()))
-    assert chain_from(sent["chain"]) == found.part
-    link = chain(tmp_path, STAGES + LINK).links[0]
-    assert link.where["from"] == f"{tmp_path}/chain.toml:10: link[0].from"
 
 
 def test_mistakes_are_said_with_their_line_and_key(tmp_path: Path) -> None:
