@@ -224,9 +224,6 @@ def _are_far_apart(one: Series, other: Series) -> bool:
     return are_apart(low, high, FAR)
 
 
-# At different times
-
-
 def _apart(base: Series, other: Series, spread: Spread | None) -> RatioEstimate:
     """Two that were measured at different times, or each in its own way."""
     ratio = _ratio(base, other)

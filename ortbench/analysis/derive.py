@@ -351,9 +351,6 @@ def what_helps(result: Result, case: Case) -> str:
     return ""
 
 
-# Memory
-
-
 DEVICE, HOST = MEMORY_OWNERS
 KEY = "memory"  # of a case, of which it is known
 

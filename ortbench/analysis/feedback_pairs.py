@@ -204,9 +204,6 @@ def _begins_word(name: str, start: int) -> bool:
     return name[start].isalnum() and (start == 0 or not name[start - 1].isalnum())
 
 
-# The other settings
-
-
 def _settings(inputs: Sequence[Tensor], pairs: Sequence[Pair]) -> list[str]:
     """The options that make the inputs that are no state fit it, step by step."""
     state = {into["name"] for _, into in pairs}

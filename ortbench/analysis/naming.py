@@ -152,9 +152,6 @@ def _settings(target: Mapping[str, object]) -> Iterator[tuple[str, str]]:
             yield setting.option, f"{setting.option}={'default' if value is None else value}"
 
 
-# By where they are
-
-
 def _names_by_path(results: Sequence[Result], paths: Sequence[Path]) -> list[str]:
     """Names for results between which nothing differs."""
     names = [visible(name) for name in by_path(paths)]

@@ -208,9 +208,6 @@ def more_rounds(result: Result, number: int, together: int = 1) -> str:
     return again(result, "--duration", f"{duration_s(result, number, together)}s", *quiet_options(result))
 
 
-# Rounds
-
-
 def rounds(noise: MachineNoise) -> dict[int, bool]:
     """Every round, and whether it was quiet: no block of it waited."""
     waited = wait_predicate(noise)
@@ -227,9 +224,6 @@ def figures_of(case: Case) -> dict[int, float]:
 
         return block_figures(case, THROUGHPUT)
     return {number: median(samples) for number, samples in by_round(case, LATENCY).items()}
-
-
-# Claims
 
 
 def supports_speedup(result: Result, base: Case, case: Case, speedup: Value | None) -> bool:

@@ -180,9 +180,6 @@ def moved_outputs(comparison: OutputsCompared) -> Iterator[OutputDistance]:
     yield from sorted(found, key=lambda one: _measure(one, "sqnr") or 0.0)
 
 
-# Outputs that are bound without a shape
-
-
 # Why, in `unshaped` of an output, and what is said of it.
 DECLARED, VALUES, INPUT = "declared", "values", "input"
 WHY = {

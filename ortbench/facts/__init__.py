@@ -124,9 +124,6 @@ def condition(result: Result, mode: str) -> Values:
     return {"needs": residency_condition(result)} if mode_of(mode).on_device else {}
 
 
-# The machine
-
-
 def busy_fact(noise: MachineNoise | None) -> Fact | None:
     """What made a machine a busy one, the reason that matters most; None of a quiet one."""
     if noise is None or not (found := busy_reasons(noise)):
@@ -201,9 +198,6 @@ def doubt_facts(result: Result, configuration: str = "") -> Iterator[Fact]:
             return
 
 
-# Where nodes are
-
-
 def _count_operators(operators: Counter[str]) -> list[str]:
     return [f"{count} {op}" if count > 1 else op for op, count in operators.most_common()]
 
@@ -268,9 +262,6 @@ def _island(island: Island, ep: str) -> Fact:
     return Fact("cpu-fallback", "much" if part >= _MUCH else "some", "", values)
 
 
-# The host
-
-
 def thread_facts(result: Result) -> Iterator[Fact]:
     """More threads of ONNX Runtime than there are cores for them."""
     threads, cores = threads_and_cores(result)
@@ -325,9 +316,6 @@ def _waits_for_host(result: Result) -> Iterator[Fact]:
         most = max(bound, key=lambda it: it.value(ENQUEUE_SHARE) or 0)
         values = {"share": share(min(most.value(ENQUEUE_SHARE) or 0, 1.0))}
         yield Fact("host-bound", "enqueues", most.mode, values, what_helps(result, most))
-
-
-# Engines
 
 
 def engine_facts(result: Result) -> Iterator[Fact]:

@@ -216,9 +216,6 @@ def setting_facts(results: Sequence[Result], names: Sequence[str], found: Sequen
             yield Fact("settings", "cpp", "", {**of, "statements": cpp})
 
 
-# EPs
-
-
 class _OfEp(NamedTuple):
     """The best mode of an EP."""
 
@@ -316,9 +313,6 @@ def alone_facts(results: Sequence[Result], names: Sequence[str], of: Collection[
             yield Fact("only-in", "points", "", {"configuration": name, "points": points})
 
 
-# Two results
-
-
 def ratio_facts(results: Sequence[Result], names: Sequence[str], found: Sequence[Row], same: float) -> list[Fact]:
     """In which modes the second of two results is slower or faster, by the figure that its kind is judged by."""
     (timed, *_) = kind_of(results[0].kind).views[0].gated
@@ -369,9 +363,6 @@ def between_runs_facts(results: Sequence[Result], found: Sequence[Row]) -> Itera
         if known:
             values["date"] = max(it["created"] for it in known)[:10]
         yield Fact("between-runs", "certified" if known else "one-each", "", values)
-
-
-# Items
 
 
 def items_facts(results: Sequence[Result], names: Sequence[str], modes: Sequence[str] = ()) -> Iterator[Fact]:

@@ -116,9 +116,6 @@ def _arrays(result: Result) -> Iterator[Fact]:
         yield Fact("arrays", "in-place" if found.proved else "passed", CPU, values)
 
 
-# Copies
-
-
 def copy_share(result: Result) -> float | None:
     """Which share of the latency of `cpu-tensors` is copies: 0 where they cannot be measured, None where nobody can tell."""
     cpu, resident = _with_and_without_copies(result)
@@ -154,9 +151,6 @@ def copy_facts(result: Result) -> Iterator[Fact]:
 def _with_and_without_copies(result: Result) -> tuple[Case | None, Case | None]:
     """The mode that all are compared with, and the one whose latency is this one's without its copies."""
     return result.case(CPU), result.case(MODES[CPU].without_copies)
-
-
-# Other modes
 
 
 def _pipeline(result: Result) -> Iterator[Fact]:
@@ -226,9 +220,6 @@ def _burnt(result: Result, case: Case, what: str, every_ns: int, paced_ns: float
             "what": what, "every": ns(every_ns), "cpu": ns(spent.mean), "cores": Quantity(spent.mean / every_ns, "1"), "back_to_back": ns(alone),
         }  # fmt: skip
         yield Fact("paced-cpu", "burns", case.mode, values, again(result, *STILL))
-
-
-# How modes were checked
 
 
 def _checks(result: Result) -> Iterator[Fact]:

@@ -218,9 +218,6 @@ def write_error(command: str, message: str) -> None:
             complain(line)
 
 
-# Files
-
-
 def check_wanted(wanted: OutputOptions) -> None:
     """Refuse with `BadInput`, before anything is measured, what cannot be written or read at its end."""
     for flag, path in wanted.paths.items():

@@ -117,8 +117,6 @@ class Configuration:
         stages = [(it.inputs, it.steps.fill, it.steps.first_dims) for it in self.plan.stages]
         return f"{inputs} {given} {stages}"
 
-    # The worker
-
     def start(self) -> None:
         if self._client is None:
             self._client = open_worker(self.plan, *self._spares[:1])
@@ -286,8 +284,6 @@ class Configuration:
             return
         for mode in [mode for mode in self.plan.modes if mode in self._prepared]:
             self.prepare(mode)
-
-    # The modes
 
     def modes_to_prepare(self) -> list[str]:
         return [mode for mode in self.plan.modes if self.cases[mode].status == OK]
@@ -460,8 +456,6 @@ class Configuration:
             self.fail(
                 mode, f"after the timed runs: the device was not done when the synchronization of {syncs} returned"
             )
-
-    # The result
 
     def samples_apart(self) -> Any:
         """The samples that the result itself has not, of a kind that has a file for them; None of others."""

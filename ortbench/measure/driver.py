@@ -128,8 +128,6 @@ class Driver:
     def results(self) -> list[Result]:
         return [it.result for it in self.configurations]
 
-    # Opening
-
     def _open(self) -> None:
         """Wait for every model to be open, one worker after the other, and describe the machine meanwhile."""
         run_id = uuid.uuid4().hex
@@ -201,8 +199,6 @@ class Driver:
         finally:
             if self.in_turns:
                 configuration.pause()
-
-    # The measurement
 
     def _measure(self, watch: Watch) -> Stopped | None:
         """All that enters figures; returns why it ended."""
@@ -347,8 +343,6 @@ class Driver:
             for configuration in self.configurations:
                 configuration.drop_left_out()
 
-    # Processes
-
     @property
     def start_s(self) -> float:
         """How long it takes to go on in another process."""
@@ -384,8 +378,6 @@ class Driver:
             with self.awake(configuration):
                 configuration.begin_process(self.process, round)
             describe_sync(configuration.result)
-
-    # What follows
 
     def _end(self, why: Stopped | None) -> None:
         lost = {
@@ -441,8 +433,6 @@ class Driver:
             self.interrupted = self.interrupted or again.interrupted
             configuration.keep()
 
-    # Noise of the machine
-
     def _wait_until_quiet(self) -> None:
         """Where that is asked for; `BenchmarkFailed` where it must be quiet and never is."""
         plan = self.configurations[0].plan
@@ -462,8 +452,6 @@ class Driver:
     def _set_noise(self) -> None:
         for number, result in enumerate(self.results):
             result.noise = self._noise.noise_of(number)
-
-    # What is told and saved meanwhile
 
     def _while_waiting(self) -> None:
         self.progress.tell_left()

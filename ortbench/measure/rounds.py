@@ -113,9 +113,6 @@ class Rounds:
         return bool(more)
 
 
-# Configurations whose inferences have the shapes of a stream
-
-
 def shape_requests(plan: Plan) -> list[dict[str, Any]]:
     """The inputs of each shape, as a worker takes them; none where there is one shape."""
     if plan.stream is None:

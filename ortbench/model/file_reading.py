@@ -103,9 +103,6 @@ def _check_size(size: int, name: str) -> None:
         raise BadInput(f"{name} has more than {LIMIT} MiB, the most that is read")
 
 
-# JSON
-
-
 def _loads(content: bytes) -> Any:
     try:
         return msgspec.json.decode(content)
@@ -155,9 +152,6 @@ def _clean_text(value: str) -> str:
     return value if value.isascii() and value.isprintable() else printable(value)
 
 
-# Types
-
-
 def _convert(data: Any, type: type[T]) -> T:
     return msgspec.convert(data, type, dec_hook=_choose)
 
@@ -196,8 +190,6 @@ def _restore(data: Any, found: Any) -> Any:
         return type(found)(map(_restore, data, found))
     return data if isinstance(found, float) else found  # 5 stays 5 where 5.5 may be
 
-
-# Messages
 
 _NAMES = {"float": "a number", "str": "a text", "bool": "true or false", "array": "a list", "object": "an object"}
 _LIMITS = {None: "", ">=": "at least ", "<=": "at most ", ">": "more than ", "<": "less than "}

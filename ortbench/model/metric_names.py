@@ -182,9 +182,6 @@ def _check(axis: str, value: AxisValue) -> None:
         raise ValueError(f"{axis}={value} is not possible; write a {'whole ' if whole else ''}number above 0: {axis}=4")
 
 
-# Labels
-
-
 def _split(text: str, mark: str) -> list[str]:
     """Cut a text at the marks that are outside of quotes."""
     parts = [""]

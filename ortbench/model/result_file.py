@@ -257,9 +257,6 @@ def _references(result: Result, kind: Kind) -> Iterator[tuple[list[str | int], s
     yield from part_of(kind.key, "model", "references", lambda _: ())(result)
 
 
-# Folders of results
-
-
 @contextmanager
 def writable(out: Path) -> Iterator[None]:
     """Inside the block what cannot be written is `BadInput`, with the reason."""

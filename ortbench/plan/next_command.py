@@ -271,8 +271,6 @@ def _keep(given: Sequence[_Given], changed: Sequence[_Given], inputs: Sequence[T
     return list({(it.flag, it.text): it for it in kept}.values())
 
 
-# Settings of a session as lines of Python and of C++
-
 ORT_OPT_LEVELS = {
     "disable": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",

@@ -319,9 +319,6 @@ def _names_left(what: str, names: Sequence[str], width: int) -> str:
     return _cut_text(f"{len(names)} {what}, see -v: {', '.join(names)}", width, _OF_A_LIST)
 
 
-# What is too long
-
-
 def _shorten(content: Content) -> Content:
     """With few findings, texts of a few lines, notes in their order, and no empty tables."""
     room = WIDTH - _SIGN

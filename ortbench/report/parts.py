@@ -43,8 +43,6 @@ from ortbench.report.model import (
 )
 from ortbench.report.phrases import SYNC, device_name, eps
 
-# A busy machine
-
 
 def noise_part(results: Sequence[Result], of_gate: bool = False) -> list[Sequence[Block]]:
     """The part that stands first; none where the machine was quiet, or nobody knows. Blocks of one run took turns: what disturbed one
@@ -135,9 +133,6 @@ def _cells(one: OutputDistance) -> list[str]:
     values = (one["max_error"], one["mean_error"], one["sqnr"], one["cosine"], one["top1"])
     formats = (metric(f"outputs.{key}").unit.text for key in MEASURES)
     return [*(maybe(value, show) for value, show in zip(values, formats, strict=True)), maybe(one.get("inputs"), str)]
-
-
-# Resource usage
 
 
 _HOST = [it for it in METRICS.values() if it.group is Group.HOST]

@@ -270,9 +270,6 @@ def remark(text: str) -> Note:
     return Note(text, "!", UNCLEAR)
 
 
-# Cells
-
-
 def cell(case: Case, key: str) -> str:
     """The one number of a metric with its unit."""
     value = case.value(key)

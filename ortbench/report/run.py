@@ -87,9 +87,6 @@ def _copied_per_inference(case: Case) -> str:
     return f"{DERIVED if mark else ''}{units.size(copied)}"
 
 
-# The bars
-
-
 def splits(result: Result) -> list[Bar]:
     """The bar of each row of `mode_table`: fills and sizes in ns (`ortbench.report.case_table.bar`), which add up to the row's latency.
 
@@ -114,9 +111,6 @@ def split_legend(parts: Sequence[Bar]) -> str:
     return f"{SPLIT}: latency in the proportions of its parts, which are timed apart (one character at least): {fills}."
 
 
-# All of it
-
-
 def build(result: Result, folder: str | None = None) -> Report:
     """The report of a result; `folder` is where it was saved, which is said in a terminal."""
     report: Report = part_of(result.kind, "report", "build", _build)(result, folder)
@@ -139,9 +133,6 @@ def further_tables(result: Result) -> list[Table]:
     """The tables beside the main one that have rows."""
     tables = part_of(result.kind, "report", "further_tables", lambda _: [])(result)
     return [table for table in tables if table.rows]
-
-
-# Files
 
 
 def write_run(result: Result, path: Path) -> None:

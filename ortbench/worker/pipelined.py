@@ -235,8 +235,6 @@ class PipelinedMode(SingleMode):
         assert isinstance(memory, EpDeviceMemory)
         return cls(model, data, memory, host_accessible_memory(model.provider), depth)
 
-    # One item after the other
-
     def _run_round(self, _a: object, _b: object) -> None:
         try:
             if not self._full:
@@ -291,8 +289,6 @@ class PipelinedMode(SingleMode):
                 arrival.follow()
                 arrival.wait_for(_PATIENCE_S)
         self._full = False
-
-    # As a mode
 
     def phases(self) -> dict[str, TimedCall]:
         """``latency`` is a round of as many items as there are buffers; the parts are those of one item, each synced."""

@@ -106,8 +106,6 @@ class CopyConfiguration(Configuration):
             raise BenchmarkFailed(f"before any copy was measured {error}") from None
         return {"reason": "error", "message": str(error)}
 
-    # Before the measurement
-
     def open(self, machine: Machine, run_id: str) -> None:
         opened: CopyEp = self.worker.receive()
         self.result.environment = {**machine, **opened["runtime"]}
@@ -186,8 +184,6 @@ class CopyConfiguration(Configuration):
         estimates = {(way, size): ns for way, size, ns in answer["estimates"]}
         self._estimates |= {it.name: estimates[it.direction, size_of(it.case)] for it in usable}
 
-    # The measurement
-
     def estimates_ns(self, mode: str) -> dict[str, float | None]:
         return {LATENCY: self._estimates[mode]}
 
@@ -219,8 +215,6 @@ class CopyConfiguration(Configuration):
             wrong = str(error)
         if wrong is not None:
             _fail_both(case, f"after the timed copies: {wrong}")
-
-    # The result
 
     def keep(self) -> None:
         """Statistics of every case from its samples, and the result so far to whoever saves it."""

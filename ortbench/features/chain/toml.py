@@ -84,8 +84,6 @@ class _Reader:
         links = self._links(data, stages)
         return Chain(tuple(self._in_order(stages, links)), tuple(links))
 
-    # Stages
-
     def _stage(self, table: dict[str, Any], where: Where, defaults: Layer, number: int) -> Stage:
         self._tables.check_keys(table, where, KEYS)
         self._tables.require_key(table, where, "model", "name a model")
@@ -133,8 +131,6 @@ class _Reader:
         keys = {"": where, **{flag: value.where for flag, value in given.items()}}
         keys |= {key: (*where, key) for key in ("model", REPEAT) if key in table}
         return {key: self._file.describe(path) for key, path in keys.items()}
-
-    # Links
 
     def _links(self, data: Mapping[str, Any], stages: Mapping[str, Stage]) -> list[Link]:
         links: list[Link] = []

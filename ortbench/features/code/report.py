@@ -260,9 +260,6 @@ def notebook(title: str, parts: Sequence[str]) -> str:
     return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
 
 
-# Loops
-
-
 def steps_context(steps: Steps, loop: ProgramLoop, opened: OpenedLoop, found: Program) -> dict[str, Any]:
     """For the templates: ``steps`` (how many), ``states``, ``constant`` and ``varying`` inputs, ``free`` outputs and so on.
 

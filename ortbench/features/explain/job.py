@@ -148,9 +148,6 @@ def _plain(word: str) -> str:
     return " ".join(word.casefold().replace(",", " ").split())
 
 
-# Pages
-
-
 def page_names() -> list[str]:
     """The files of all pages."""
     return sorted(path.name for path in _folder().glob("*.md"))

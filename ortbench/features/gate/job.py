@@ -58,8 +58,6 @@ from ortbench.plan.plan_builder import modes_to_compare, with_memory
 from ortbench.plan.target import Inputs
 from ortbench.report.records import Part, Publication, markdown
 
-# What is asked for
-
 
 @dataclass(frozen=True)
 class AskedGate:
@@ -156,9 +154,6 @@ def _candidate_option(given: RawOptions) -> str:
 
 def _part(name: str) -> ModuleType:
     return import_module(candidates()[name])
-
-
-# How it is carried out
 
 
 @dataclass(frozen=True)

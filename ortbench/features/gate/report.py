@@ -134,8 +134,6 @@ def _remarks(verdict: Verdict) -> list[Note]:
     return [remark_note(it) for it in verdict.differences if not is_repeated(it, below)]
 
 
-# The default screen
-
 _COLUMNS = (
     Column("check", Kind.NAME, KEY),
     *columns(Kind.NUMBER, "baseline", "candidate", "ratio", "interval", "limit"),

@@ -120,9 +120,6 @@ def _seconds(result: Result, check: Check) -> float:
     return (ns or 0.0) / 1e9
 
 
-# JUnit XML
-
-
 def junit_file(publication: Publication, _: str) -> str:
     notes = _notes(publication)
     of_all = [f"{group}: {note}" if group else note for group, of_group in notes.items() for note in of_group]

@@ -61,9 +61,6 @@ def copied_per_step(there: int | list[int] | None, back: int | list[int] | None,
     return least if least == most else f"{least} to {most}"
 
 
-# For other programs
-
-
 def steps_csv(result: Result) -> str:
     """The medians of the steps of a loop as CSV: a row a step, numbered from 0, and a column a mode that has them, in ns."""
     timed = {case.mode: case.steps_ns for case in result.cases if case.steps_ns}
@@ -74,8 +71,6 @@ def steps_csv(result: Result) -> str:
 
 FILES = {"steps.csv": steps_csv}
 
-
-# Lines
 
 ON_DEVICE = "the state stays on the device"
 _OF_TOKENS = ("TTFT", "ITL", "paced", "paced p99", "prefill tokens/s", "decode tokens/s", "speedup")

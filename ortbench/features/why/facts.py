@@ -189,9 +189,6 @@ def _nodes_of(result: Result, name: str) -> Nodes:
     return result.nodes
 
 
-# What else changed
-
-
 def _others(results: tuple[Result, Result], nodes: Sequence[Nodes]) -> list[str]:
     base, own = results
     mine, theirs = (it.get("content") for it in nodes)
@@ -236,9 +233,6 @@ def _list_differences(what: str, base: Mapping[str, Any], own: Mapping[str, Any]
     return [f"{what.format(name)}: {base.get(name, 0)} → {own.get(name, 0)}" for name in names]
 
 
-# Nodes of a change
-
-
 def of_model(nodes: Sequence[ProfiledNode]) -> list[ProfiledNode]:
     """Nodes without those that ONNX Runtime inserted, unless it inserted all of them."""
     return [it for it in nodes if not is_put_in(it["op"], it["name"])] or [*nodes]
@@ -250,9 +244,6 @@ def by_time(nodes: Sequence[ProfiledNode]) -> dict[str, list[ProfiledNode]]:
     for node in nodes:
         ops.setdefault(operator(node), []).append(node)
     return dict(sorted(ops.items(), key=lambda item: -sum(median(node["ns"]) for node in item[1])))
-
-
-# Confirmation
 
 
 def confirmation(
@@ -404,9 +395,6 @@ def limit_facts(why: Why) -> list[Fact]:
     for name, graphs in why.compiled.items():
         found.append(Fact("why-limit", "compiled", "", {"side": name, "graphs": len(graphs), "ep": graphs[0]["ep"]}))
     return found + [Fact("why-limit", "asynchronous")] * why.is_asynchronous
-
-
-# As data
 
 
 def why_data(why: Why) -> dict[str, Any]:

@@ -224,9 +224,6 @@ def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
     yield from part_of(result.kind, "gates", "slo_checks")(result, limits)
 
 
-# Outputs
-
-
 def check_outputs(result: Result, limits: Limits) -> Iterator[Check]:
     """How far the outputs of a candidate moved; `BadInput` where they were compared with none."""
     for key, limit in limits.outputs.items():

@@ -131,8 +131,6 @@ class LoadConfiguration(StreamConfiguration):
         self.processes: list[int] = []
         self.best_rates: dict[str, SloRate | None] = {}
 
-    # Before the first block
-
     def open(self, machine: Machine, run_id: str) -> None:
         super().open(machine, run_id)
         self._fill()
@@ -177,8 +175,6 @@ class LoadConfiguration(StreamConfiguration):
         taken = LoadSamples(mode, point, slo=slo, shapes=shapes, apart=apart, processes=self.processes)
         self.taken.append(taken)
         return taken
-
-    # Measuring
 
     @property
     def pids(self) -> list[int]:
@@ -313,8 +309,6 @@ class LoadConfiguration(StreamConfiguration):
             taken.blocks = [it for it in taken.blocks if it.round % taken.every == 0]
             note = "more inferences were timed than a result holds: some load points keep one block in several, and all figures are of these"
             self.result.warn("load-downsampled", note)
-
-    # The result
 
     def samples_apart(self) -> Any:
         return arrays(self.taken)

@@ -47,8 +47,6 @@ class ClientPool:
     def pids(self) -> list[int]:
         return [worker.pid for worker in self._others]
 
-    # Having clients
-
     def prepare(self, mode: str, count: int) -> None:
         """Have so many clients of a mode, each checked by itself. `BenchmarkFailed`: they cannot be had."""
         if self._sessions != PROCESS:
@@ -75,8 +73,6 @@ class ClientPool:
             worker.close()
         self._others.clear()
         self._clients = None
-
-    # Having them do something
 
     def run_closed(
         self, mode: str, count: int, duration_ns: int, round: int, order: Sequence[int], requests: int = 0

@@ -210,8 +210,6 @@ class LoadSchedule:
         every_ns = len(stream.requests) * max(it.inference_ns(turn.mode) for it in self._configurations)
         return len(stream.requests) * max(2, round(turn.seconds * 1e9 / every_ns))
 
-    # Load points
-
     def _usable_points(self) -> Iterator[Point]:
         """The load points that all configurations have; for a test those alone that can be measured on all."""
         by_key = [{(it.mode, it.point): it for it in configuration.taken} for configuration in self._configurations]

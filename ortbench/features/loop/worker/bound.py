@@ -112,8 +112,6 @@ class BoundLoop(LoopMode):
         self._calls = self._add_choices(calls)
         self._count()
 
-    # What is bound
-
     def _value(self, spec: TensorSpec, shape: Shape, memory: Memory) -> Any:
         """A value of that shape, the same one in all steps."""
         key = (spec.name, shape)
@@ -204,8 +202,6 @@ class BoundLoop(LoopMode):
         for number, (state, slot) in enumerate(zip(self._states, self._firsts, strict=True)):
             if not state.buffers:
                 self._grown[number] = slot.value._get_c_value()
-
-    # A step
 
     def _is_copied(self, name: str) -> bool:
         return name not in self._steps.resident and name not in self._links.taken
@@ -359,8 +355,6 @@ class BoundLoop(LoopMode):
                 raise
             return False
         return True
-
-    # What came of it
 
     def state(self, number: int) -> list[Array]:
         slots = []

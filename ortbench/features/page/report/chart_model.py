@@ -34,9 +34,6 @@ def look_of(mode: str, dash: int = 0) -> Look:
     return Look(colour, marker, dash)
 
 
-# Stacked bars
-
-
 class Fill(NamedTuple):
     """How a part of a bar looks, and what it is called in the legend; `hatch` as Matplotlib writes it."""
 
@@ -76,9 +73,6 @@ class StackedBars:
     fills: tuple[Fill, ...]  # of all parts, in the order of the legend
     mark: str = ""  # what the marks are called, where there are some
     rest: str = ""  # what is left out
-
-
-# Lines with bands
 
 
 class Ring(NamedTuple):
@@ -157,9 +151,6 @@ class LineChart:
     hollow: str = ""
     dots: str = ""
     beyond: str = ""
-
-
-# Histograms
 
 
 class Samples(NamedTuple):

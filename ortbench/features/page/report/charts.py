@@ -36,8 +36,6 @@ from ortbench.model.result import Case, Result
 from ortbench.report.case_table import COPIES, INFERENCE, PER_RUN, WHOLE, Segment, segments_of
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
 
-# Phases
-
 _FILLS = {
     (H2D, False): Fill("H2D", "h2d", "////"),
     (INFERENCE, False): Fill(INFERENCE, "inference"),
@@ -96,8 +94,6 @@ def _phase_cell(segment: Segment | None, scale: float) -> str:
     return f"{DERIVED if segment.derived else ''}{units.digits(segment.ns / scale) if segment.ns else 0}"
 
 
-# Parts one after the other
-
 # Each has a colour and a hatching of its own, as far as there are some: labels and tips say which it is.
 _COLOURS = ("h2d", "d2h", "accent", "copies", "inference")
 _HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||")
@@ -132,9 +128,6 @@ def parts_in_order(found: Sequence[tuple[str, dict[str, float], float]], whole_i
     )
 
 
-# Several results
-
-
 _MOST = 40  # bars
 
 
@@ -166,9 +159,6 @@ def latencies(results: Sequence[Result], names: Sequence[str]) -> Chart | None:
             tuple(bars[:_MOST]), (), rest=f"and {len(bars) - _MOST} more, in the table" if bars[_MOST:] else ""
         ),
     )
-
-
-# Samples
 
 
 _QUARTERS = 4
@@ -230,9 +220,6 @@ def edge_of(stats: Stats) -> float:
     if stats.n < SAMPLES_FOR["p95"]:
         return float(stats.max)
     return float(min(stats.max, stats.p95 + 2 * (stats.p95 - stats.median)))
-
-
-# By time
 
 
 def drift(result: Result) -> Chart | None:
@@ -326,9 +313,6 @@ def _drift_cells(samples: Samples, scale: float) -> tuple[str, ...]:
     slowest = int(np.argmax(samples.ns))
     after, longest = float(samples.seconds[slowest]), float(samples.ns[slowest]) / scale
     return (samples.mode, *moved, units.digits(longest), units.digits(after), str(_slow(samples)))
-
-
-# Copies
 
 
 LOOKS = {H2D: Look("h2d", "^"), D2H: Look("d2h", "v", dash=1), COPIES: Look("copies", "D", hollow=True)}

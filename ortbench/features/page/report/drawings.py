@@ -36,9 +36,6 @@ from ortbench.features.page.report.chart_model import (
 from ortbench.features.page.report.charts import edge_of
 from ortbench.features.page.report.sheet import MARGIN, PALETTE, PAPER, STYLE, Sheet, svg_document
 
-# Lines
-
-
 _LEFT, _RIGHT = 68, 14  # px
 _ABOVE, _BELOW, _NAME = 26, 28, 18  # px, of a panel: what stands above it, its axis, the axis' name
 _MARKED = 24  # so many points have a mark each; of more there are about as many marks on a line
@@ -106,9 +103,6 @@ def _limit_style(limit: Limit) -> dict[str, Any]:
     return {"color": paper.INK, **_DASHED} if limit.dashed else {"color": paper.INK, "linewidth": 1}
 
 
-# What is in a panel
-
-
 def _panel(sheet: paper.Sheet, axes: Axes, panel: Panel) -> None:
     for limit in panel.limits:
         axes.axhline(limit.y, zorder=1.5, **_limit_style(limit))
@@ -173,9 +167,6 @@ def _draw_above(sheet: paper.Sheet, panel: Panel, y: float) -> None:
         sheet.text(paper.WIDTH - _RIGHT, y, panel.said, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
     else:
         sheet.text(0, y, panel.name, fontsize=paper.SMALL, color=paper.MUTED)
-
-
-# Axes
 
 
 def _values(axes: Axes, panel: Panel) -> None:
@@ -312,9 +303,6 @@ def _fit(texts: Sequence[str], room: float) -> bool:
     return sum(paper.text_width(text, paper.SMALL) + _GAP for text in texts) <= room + _GAP
 
 
-# Histograms
-
-
 _MEDIAN: dict[str, Any] = {"linewidth": 2}
 _P95: dict[str, Any] = {"linewidth": 1.4, "dashes": (3, 2)}
 _FEW = 40  # so few samples are shown as dots, not as a histogram
@@ -382,9 +370,6 @@ def _bins(axes: Axes, samples: Samples) -> NDArray[np.float64]:
     edges: NDArray[np.float64] = axes.transData.inverted().transform(np.column_stack([at, np.zeros_like(at)]))[:, 0]
     edges[0] = min(edges[0], samples.stats.min)
     return edges
-
-
-# A drawing, whatever it is of
 
 
 def draw(drawing: Drawing, salt: str) -> str:

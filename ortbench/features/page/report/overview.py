@@ -39,8 +39,6 @@ from ortbench.report.comparison import tables as comparison_tables
 from ortbench.report.parts import doubt_part, outputs_part
 from ortbench.report.phrases import heading
 
-# Several results
-
 
 @dataclass(frozen=True)
 class Overview:

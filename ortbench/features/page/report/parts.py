@@ -194,9 +194,6 @@ def draw_chart(chart: Chart, salt: str) -> Drawn:
     return Drawn(replace(chart, table=model.drop_empty_columns(chart.table)), Markup(draw(chart.drawing, salt)))
 
 
-# Figures in Python
-
-
 def figure_of(result: Result, picture: str | None) -> Figure:
     """A picture of the page by its title, by default the first one; `BadInput`: there is no such one."""
     charts = {it.title: it for it in charts_of(result)}

@@ -137,9 +137,6 @@ def labels_apart(centres: Sequence[float], widths: Sequence[float], room: float)
     return found
 
 
-# Legends
-
-
 Sample = Callable[[Sheet, float, float], object]  # draws what is explained: from x on, 22 px wide, y is its middle
 
 
@@ -210,9 +207,6 @@ def add_dots(axes: Axes, points: NDArray[np.float64], size: float) -> Patch:
     style = {"edgecolor": ACCENT, "linewidth": size, "alpha": 0.6, "capstyle": "round", "fill": False}
     patch = PathPatch(Path(points.astype(float).repeat(2, axis=0), codes), **style)
     return axes.add_patch(patch)
-
-
-# Axes
 
 
 FAR = 20  # from which ratio of the longest to the shortest time on a logarithmic scale is used

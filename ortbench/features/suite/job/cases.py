@@ -210,8 +210,6 @@ class _Reader:
                 )
                 raise self._file.mistake(case.where, message)
 
-    # Tables
-
     def _bench(self, table: dict[str, Any], where: Where, defaults: dict[str, Any]) -> _Bench:
         self._tables.check_keys(table, where, ("model", "ep", "shapes", *candidates(), *KEYS))
         named_by = next((key for key in candidates() if key in table), "model")

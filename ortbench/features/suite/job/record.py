@@ -274,9 +274,6 @@ def _check_suite(suite: Suite) -> None:
             raise Wrong(f"{value_text(name)} is no name of a case, or of another one too", "cases", number)
 
 
-# One case
-
-
 def done_record(folder: Path, fingerprint: str, resources: Mapping[str, float]) -> Record | None:
     """The record that a case's folder holds, if it is of the same thing with the same resources of a cluster and the benchmark did not fail."""
     found = record_in(folder)
@@ -312,9 +309,6 @@ def load_result(folder: Path) -> Result | None:
     """The result in a case's folder, of the candidate where there are two; None without one."""
     file = next((folder / name for name in _RESULTS if (folder / name).exists()), None)
     return None if file is None else load(file)
-
-
-# Shards
 
 
 def join_shards(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[str]]:

@@ -177,9 +177,6 @@ def broken_record(record: Record, error: Exception) -> Record:
     return replace(record, outcome=BROKEN, exit_code=BENCHMARK_FAILED, reason=text)
 
 
-# The commands
-
-
 def choose_jobs(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[str]) -> list[Job]:
     """The jobs of a shard, such as ``2/4``, or of all cases, as far as their ids match a pattern, where there are any;
     `BadInput` for no such shard, or a pattern that matches no case."""

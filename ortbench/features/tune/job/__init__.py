@@ -170,9 +170,6 @@ def _measure_best(now: Tuning, folder: Path, told: Observer) -> Measured:
     return measure_in_turns(now, chosen if fitting > 2 else chosen[:2], folder, told)
 
 
-# The folder
-
-
 def _stored_search(now: Tuning) -> Stored:
     flags = {it.flag for it in options_of(*PLAN, LoadPlan)}
     return Stored(
@@ -209,9 +206,6 @@ def _resume_search(folder: Path, stored: Stored, search: Search) -> Path:
     for race in earlier["races"]:
         search.tell(race)
     return folder
-
-
-# What it came to
 
 
 def _not_done(now: Tuning, done: Measured) -> list[Fact]:

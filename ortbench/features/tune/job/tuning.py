@@ -103,8 +103,6 @@ class Tuning:
     def plan(self, of: Configuration) -> Plan:
         return self.space.plan(self.model, of, self.command)
 
-    # Races
-
     @property
     def race_s(self) -> float:
         """For how long a configuration is measured in a race, at most."""
@@ -124,8 +122,6 @@ class Tuning:
         from ortbench.features.tune.measure import Race, Racer
 
         return Race(self.search.alpha, time.monotonic() + self.left_s()), Racer
-
-    # The time
 
     def left_s(self) -> float:
         """The time for races, which leaves some to measure the best ones."""

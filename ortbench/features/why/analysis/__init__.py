@@ -134,9 +134,6 @@ def _ns(node: ProfiledNode) -> float:
     return fmean(node["ns"])
 
 
-# Kinds
-
-
 def _kind(a: ProfiledNode, b: ProfiledNode) -> str:
     """What makes a node another one, though it is the same node."""
     if a["ep"] != b["ep"]:
@@ -215,9 +212,6 @@ def _gaps(entries: Sequence[Entry]) -> list[list[int]]:
         else:
             found.append([at])
     return found
-
-
-# Times
 
 
 def _change(kind: str, base: Sequence[ProfiledNode], own: Sequence[ProfiledNode], rounds: int) -> Change:
