@@ -12,6 +12,7 @@ from ortbench.core import features, units
 from ortbench.core.errors import BadInput
 from ortbench.core.features import part_of
 from ortbench.core.safe_text import visible
+from ortbench.facts import Explanation
 from ortbench.facts.run import headline
 from ortbench.model import result as stored
 from ortbench.model import result_file as files
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
-
-    from ortbench.facts import Explanation
 
     Samples = Mapping[str, NDArray[np.int64]]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ortbench.analysis.advice import again, inspection, node_times
 from ortbench.analysis.derive import (
@@ -25,12 +25,8 @@ from ortbench.analysis.speedups import residency_condition
 from ortbench.core.eps import BUILDERS, CPU_EP
 from ortbench.core.stats import Value
 from ortbench.model.modes import CPU_CORES, CPU_TIME, ENQUEUE_SHARE, LATENCY, NO_SPIN, SPIN_SHARE, mode_of
-from ortbench.model.result import OK, Result
-from ortbench.model.schema import Certificate, Island, MachineNoise
-
-if TYPE_CHECKING:
-    from ortbench.model.result import Case
-    from ortbench.model.schema import Figure, Finding
+from ortbench.model.result import OK, Case, Result
+from ortbench.model.schema import Certificate, Figure, Finding, Island, MachineNoise
 
 
 class Quantity(NamedTuple):

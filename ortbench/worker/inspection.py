@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortbench.analysis.copies import GAP_NS, KERNEL, LAUNCH, Activity, Moment, summarise_activities
 from ortbench.analysis.kernels import LaunchedKernel, launched_kernels
@@ -24,15 +24,12 @@ from ortbench.core.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.core.files import temporary_folder
 from ortbench.core.safe_text import join_words
 from ortbench.model.modes import D2H, H2D, LATENCY
+from ortbench.model.schema import Measured, ModelContent
 from ortbench.plan.target import Target
 from ortbench.worker import session
 from ortbench.worker.mode_base import Mode
 from ortbench.worker.providers import Provider
 from ortbench.worker.tensors import NO_ONNX, inner_graphs, read_model
-
-if TYPE_CHECKING:
-    from ortbench.model.schema import Measured, ModelContent
-
 
 Placed = Sequence[tuple[str, str, str]]  # EP, name and operator of each node
 

@@ -69,19 +69,14 @@ from ortbench.worker.mode_base import (
 from ortbench.worker.proofs import ZeroCopy as Verdict
 from ortbench.worker.proofs import combine_verdicts, prove_by_copy_times, prove_zero_copy
 from ortbench.worker.providers import Provider
-from ortbench.worker.session import Model, node_placements
+from ortbench.worker.session import EngineWatch, Model, node_placements
 from ortbench.worker.sync import Sync, Work
 from ortbench.worker.tensors import Array, TensorSpec, Value, host_view, nbytes
 from ortbench.worker.timing import SplitCall, TimedCall, time_call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ortbench.model import protocol, schema
     from ortbench.model.schema import ZeroCopy
-    from ortbench.worker.mode_base import Mode
-    from ortbench.worker.session import EngineWatch, Model
-    from ortbench.worker.tensors import TensorSpec, Value
 
 
 class CpuMode(SingleMode):

@@ -36,8 +36,6 @@ from ortbench.worker.session import Model, describe_device, describe_placement, 
 from ortbench.worker.tensors import Array, TensorSpec, Value, describe_tensor, get_form, nbytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ortbench.model import protocol, schema
     from ortbench.model.schema import Warned
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
@@ -16,7 +16,8 @@ import onnxruntime as ort
 from ortbench.core import eps
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BenchmarkFailed, Unsupported, one_line, ort_text
-from ortbench.features.devices.model import FAILED, NOT_OFFERED, PASSED, Check
+from ortbench.features.devices.model import FAILED, NOT_OFFERED, PASSED, Check, Listed
+from ortbench.model.protocol import EpDevice, ListedEp
 from ortbench.worker import State, environment, first_run, libraries, providers, session, streams
 from ortbench.worker.libraries import (
     NotLoaded,
@@ -38,10 +39,6 @@ from ortbench.worker.proofs import FIRST, difference, poison
 from ortbench.worker.providers import Provider, is_on_cpu_by_option
 from ortbench.worker.session import describe_hardware, provider_device
 from ortbench.worker.tensors import Array, TensorSpec
-
-if TYPE_CHECKING:
-    from ortbench.features.devices.model import Listed
-    from ortbench.model.protocol import EpDevice, ListedEp
 
 _NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.

@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.worker import environment
+from ortbench.worker import State, environment
 
 if TYPE_CHECKING:
     from ortbench.features.doctor.model import Cuda, CudaLibrary, Installed
     from ortbench.model.protocol import Packages
-    from ortbench.worker import State
 
 # Where Linux and CUDA's installers keep them; what the loader is told to search comes before.
 _SYSTEM = (

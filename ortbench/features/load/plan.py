@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ortbench.core.eps import CPU_EP, SHORT_NAMES
 from ortbench.core.errors import BadInput
 from ortbench.core.files import Kind, check_readable, kind_of
 from ortbench.core.safe_text import first_of
-from ortbench.features.load.model import EXACT, LARGEST, MULTIPLES, OWN, POWERS, PROCESS, SHARED, own_rate
+from ortbench.features.load.model import EXACT, LARGEST, MULTIPLES, OWN, POWERS, PROCESS, SHARED, LoadSetup, own_rate
 from ortbench.model.metric_names import parse_slo
 from ortbench.model.modes import CPU, LOAD_MODES, Part
 from ortbench.model.settings import CHOICES, WHOLES, Listed
@@ -25,9 +25,6 @@ from ortbench.plan.options import INPUT, LOAD, MEASURED, RawOptions, build, new_
 from ortbench.plan.plan import Plan
 from ortbench.plan.plan_builder import list_in, plan_of, plan_stream, shape_name
 from ortbench.plan.target import ORDERS, RANDOM, Inputs, Shape, Stream
-
-if TYPE_CHECKING:
-    from ortbench.features.load.model import LoadSetup
 
 SESSIONS = (SHARED, OWN, PROCESS)
 POISSON, UNIFORM, FILE = "poisson", "uniform", "file"

@@ -5,20 +5,17 @@ from __future__ import annotations
 import pickle
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ortbench.core import files, output, signals
 from ortbench.core.errors import INTERRUPTED, BenchmarkFailed, OrtbenchError
 from ortbench.core.processes import find_nsys, nsys_version
 from ortbench.core.safe_text import complain
 from ortbench.features.profile import measure as nsys
+from ortbench.features.profile.analysis import Profile, Recording
 from ortbench.jobs import publish, say_failures
 from ortbench.jobs.run import folder_maker, measure
+from ortbench.model.result import Result
 from ortbench.plan.plan import OutputOptions, Plan
-
-if TYPE_CHECKING:
-    from ortbench.features.profile.analysis import Profile, Recording
-    from ortbench.model.result import Result
 
 SESSION = "profile.json"
 _NOT_READ = "interrupted: what Nsight Systems recorded was not read"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from ortbench.model.kinds import RUN, SPEEDUP, View, tails
 from ortbench.model.metrics import LATENCY
 from ortbench.model.protocol import Stage
-from ortbench.model.result import Point
+from ortbench.model.result import Point, Result
 from ortbench.model.schema import NotRequired
-
-if TYPE_CHECKING:
-    from ortbench.model.result import Result
 
 KIND = RUN._replace(
     key="sweep", noun="a sweep",

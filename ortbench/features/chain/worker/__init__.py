@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.placement import nodes_stay
 from ortbench.core.errors import BenchmarkFailed, Unsupported
+from ortbench.features.chain.model import ChainLink, ChainStage, OpenedChain
 from ortbench.features.chain.plan import chain_from
 from ortbench.features.chain.worker.stages import (
     ChainData,
@@ -22,23 +23,19 @@ from ortbench.features.chain.worker.stages import (
     open_stages,
     run,
 )
-from ortbench.plan.target import inputs_from
+from ortbench.features.loop.worker.data import LoopData
+from ortbench.model import protocol, schema
+from ortbench.plan.target import Target, inputs_from
 from ortbench.worker import Stages, State, memory
 from ortbench.worker.libraries import set_up_onnxruntime
+from ortbench.worker.mode_base import Mode
 from ortbench.worker.modes import Opened
 from ortbench.worker.opening import count_copies, describe_input, describe_loaded_ep, describe_opened, describe_output
-from ortbench.worker.session import describe_device, describe_placement, session_ep
-from ortbench.worker.tensors import nbytes
+from ortbench.worker.session import Model, describe_device, describe_placement, session_ep
+from ortbench.worker.tensors import TensorSpec, Value, nbytes
 
 if TYPE_CHECKING:
-    from ortbench.features.chain.model import ChainLink, ChainStage, OpenedChain
-    from ortbench.features.loop.worker.data import LoopData
     from ortbench.features.memory.worker import Forms, Sessions
-    from ortbench.model import protocol, schema
-    from ortbench.plan.target import Target
-    from ortbench.worker.mode_base import Mode
-    from ortbench.worker.session import Model
-    from ortbench.worker.tensors import TensorSpec, Value
 
 
 @dataclass(kw_only=True)

@@ -12,19 +12,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy import median
 
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, WrongOutputs, from_data, to_data
 from ortbench.core.expressions import expand_pattern, nearest
+from ortbench.features.chain.model import LinkTimes
 from ortbench.features.chain.plan import Chain, Link, Stage
 from ortbench.features.loop.worker import CpuLoop, LinkedInput, ResidentLoop
 from ortbench.features.loop.worker import data as loops
 from ortbench.features.loop.worker.base import LoopMode, PartsMode
 from ortbench.features.loop.worker.bound import BoundLoop, Links
 from ortbench.features.loop.worker.data import LoopData
+from ortbench.model import protocol
 from ortbench.model.modes import CPU, WHOLE_CHAIN
+from ortbench.model.schema import StageBytes
 from ortbench.plan.target import POLICIES, Inputs, with_own
 from ortbench.worker import proofs, providers
 from ortbench.worker.first_run import compare_with_expected
@@ -36,11 +39,6 @@ from ortbench.worker.session import Model, open_model
 from ortbench.worker.sync import Sync
 from ortbench.worker.tensors import Array, TensorSpec, Value
 from ortbench.worker.timing import time_call
-
-if TYPE_CHECKING:
-    from ortbench.features.chain.model import LinkTimes
-    from ortbench.model import protocol
-    from ortbench.model.schema import StageBytes
 
 
 @dataclass(eq=False)

@@ -22,19 +22,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ortbench.core.errors import one_line
 from ortbench.features.load.model import LoadClients, LoadRuns, LoadServed
 from ortbench.features.load.worker.clients import Clients, Seat, gil_wait_point
 from ortbench.model.protocol import pack, unpack
 from ortbench.plan.target import begun_by, inputs_from
-from ortbench.worker import tensors
+from ortbench.worker import State, tensors
 from ortbench.worker.measuring import size_inputs
 from ortbench.worker.timing import cpu_ns, no_garbage_collection
-
-if TYPE_CHECKING:
-    from ortbench.worker import State
 
 # An EP may serve clients so unfairly that some get no run: how much longer than they measure others call for them.
 _PATIENCE_NS, _PATIENCE = 10_000_000_000, 10

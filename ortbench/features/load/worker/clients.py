@@ -16,22 +16,20 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.model.modes import LATENCY, mode_of
+from ortbench.plan.target import Inputs
 from ortbench.worker import first_run, proofs, session
-from ortbench.worker.timing import Ranges
+from ortbench.worker.session import Model
+from ortbench.worker.timing import Ranges, TimedCall
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ortbench.plan.target import Inputs
     from ortbench.worker.mode_base import Mode
     from ortbench.worker.modes import Opened
-    from ortbench.worker.session import Model
-    from ortbench.worker.timing import TimedCall
 
 WHOLE = "load"  # what ranges call a run of a client
 _WARMING_RUNS = 3  # in the client's own thread: EPs keep handles and workspaces by thread

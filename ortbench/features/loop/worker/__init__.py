@@ -16,6 +16,7 @@ import numpy as np
 from ortbench.core.eps import SHORT_NAMES
 from ortbench.core.errors import BadInput, OrtbenchError, Unsupported, WrongOutputs
 from ortbench.core.safe_text import join_words
+from ortbench.features.loop.model import OpenedLoop
 from ortbench.features.loop.plan import Steps, steps_from
 from ortbench.features.loop.worker.base import LoopMode
 from ortbench.features.loop.worker.bound import BoundLoop
@@ -26,7 +27,7 @@ from ortbench.worker import State, providers
 from ortbench.worker.bound import BoundMode
 from ortbench.worker.first_run import to_arrays
 from ortbench.worker.memory import BoundTensor, Copy, copy_arrays
-from ortbench.worker.mode_base import Slot
+from ortbench.worker.mode_base import Mode, Slot
 from ortbench.worker.modes import (
     CpuMode,
     HostAccessibleMode,
@@ -41,9 +42,7 @@ from ortbench.worker.sync import Sync
 from ortbench.worker.tensors import Array, TensorSpec, host_array, host_value, host_view
 
 if TYPE_CHECKING:
-    from ortbench.features.loop.model import OpenedLoop
     from ortbench.features.memory.worker import Forms, Sessions
-    from ortbench.worker.mode_base import Mode
 
 
 class CpuLoop(LoopMode):

@@ -12,6 +12,7 @@ import math
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,8 +51,6 @@ from ortbench.plan.plan import PLAN, PROCESSES, Observer, OutputOptions, check
 from ortbench.plan.plan_builder import run_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ortbench.facts import Fact
     from ortbench.report.model import Report
 
