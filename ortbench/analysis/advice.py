@@ -85,11 +85,6 @@ def how_to_write(result: Result, mode: str) -> str:
     is_written = part_of(result.kind, "analysis", "can_be_written", lambda _: True)(result)
     if any("tensors" in it for it in result.model["inputs"]) or not is_written:
         return ""
-    return program_command(result, mode)
-
-
-def program_command(result: Result, mode: str) -> str:
-    """The command that writes the program of a mode."""
     case = result.case(mode)
     depth = ["--depth", str(case.pipeline["depth"])] if case is not None and case.pipeline is not None else []
     return command(result, "code", "--mode", mode, *depth)

@@ -164,17 +164,13 @@ def word(found: RatioEstimate, same: float, of_cost: bool = False) -> str:
 
 def _ratio(base: Series, other: Series) -> float:
     """How many times as bad the second figure is."""
-    return _worse(base.key, _quotient(base.key, other.value, base.value))
+    ratio = _quotient(base.key, other.value, base.value)
+    return 1 / ratio if base.key.metric.better == "higher" else ratio
 
 
 def _quotient(key: Key, over: float, under: float) -> float:
     least = key.metric.unit.least
     return max(over, least) / max(under, least)
-
-
-def _worse(key: Key, ratio: float) -> float:
-    """A ratio turned so that above 1 is worse."""
-    return 1 / ratio if key.metric.better == "higher" else ratio
 
 
 # In turns

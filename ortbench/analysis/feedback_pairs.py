@@ -208,7 +208,12 @@ def _settings(inputs: Sequence[Tensor], pairs: Sequence[Pair]) -> list[str]:
     """The options that make the inputs that are no state fit it, step by step."""
     state = {into["name"] for _, into in pairs}
     others = [it for it in inputs if it["name"] not in state]
-    grown = _growing_dims(pairs)
+    grown = {
+        behind: before
+        for out, into in pairs
+        for behind, before in zip(out["model_shape"], into["model_shape"], strict=False)
+        if isinstance(behind, str) and isinstance(before, str) and behind != before
+    }
     found: list[str] = []
     for behind, before in grown.items():
         # A name that is a sum, as exporters give it, says its size by itself.
@@ -221,16 +226,6 @@ def _settings(inputs: Sequence[Tensor], pairs: Sequence[Pair]) -> list[str]:
     for name in _whole_numbers(others, lambda name: "position" in name):
         found += ["--fill", f"{name}={position}"]
     return found
-
-
-def _growing_dims(pairs: Sequence[Pair]) -> dict[str, str]:
-    """Dimensions that a state has behind a step, and what they are before it, where both have names that differ."""
-    return {
-        behind: before
-        for out, into in pairs
-        for behind, before in zip(out["model_shape"], into["model_shape"], strict=False)
-        if isinstance(behind, str) and isinstance(before, str) and behind != before
-    }
 
 
 def _step_length(others: Sequence[Tensor], pairs: Sequence[Pair]) -> str:

@@ -278,15 +278,11 @@ def _node_name(node: NodeReference) -> str:
 
 def operators_of(island: Island) -> str:
     """An island's operators with how many nodes there are of each, the commonest first."""
-    return list_operators(Counter(node["op"] for node in island["nodes"]))
+    return ", ".join(count_operators(Counter(node["op"] for node in island["nodes"])))
 
 
-def list_operators(operators: Counter[str], most: int | None = None) -> str:
-    """Operators with how many nodes there are of each, the commonest first."""
-    counts = operators.most_common()
-    named = [f"{count} {op}" if count > 1 else op for op, count in counts[:most]]
-    more = sum(count for _, count in counts) - sum(count for _, count in counts[:most])
-    return ", ".join([*named, *([f"{more} more"] if more else [])])
+def count_operators(operators: Counter[str]) -> list[str]:
+    return [f"{count} {op}" if count > 1 else op for op, count in operators.most_common()]
 
 
 def outlook(copies: InnerCopies) -> list[str]:

@@ -80,28 +80,23 @@ def _alone() -> Iterator[None]:
     file = Path(tempfile.gettempdir(), f"ortbench-pytest-{user}.lock")
     handle = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
-        _lock(handle)
+        if sys.platform == "win32":
+            import msvcrt
+            import time
+
+            while True:
+                try:
+                    msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+                    break
+                except OSError:  # somebody else has it
+                    time.sleep(0.1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)  # the lock goes with it, as it does with the process
-
-
-def _lock(handle: int) -> None:
-    """Wait for a file's lock."""
-    if sys.platform == "win32":
-        import msvcrt
-        import time
-
-        while True:
-            try:
-                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-                break
-            except OSError:  # somebody else has it
-                time.sleep(0.1)
-    else:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX)
 
 
 def note_lines(request: pytest.FixtureRequest, lines: Iterable[str]) -> None:

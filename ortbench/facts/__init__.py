@@ -20,7 +20,14 @@ from ortbench.analysis.derive import (
 )
 from ortbench.analysis.noise import WHO, busy_reasons, certificates, quiet_options, summary
 from ortbench.analysis.outputs import reference_of, worst
-from ortbench.analysis.placement import bytes_inside, copies_inside, fell_back, is_much_inside, share_inside
+from ortbench.analysis.placement import (
+    bytes_inside,
+    copies_inside,
+    count_operators,
+    fell_back,
+    is_much_inside,
+    share_inside,
+)
 from ortbench.analysis.speedups import residency_condition
 from ortbench.core.eps import BUILDERS, CPU_EP
 from ortbench.core.stats import Value
@@ -194,13 +201,9 @@ def doubt_facts(result: Result, configuration: str = "") -> Iterator[Fact]:
             return
 
 
-def _count_operators(operators: Counter[str]) -> list[str]:
-    return [f"{count} {op}" if count > 1 else op for op, count in operators.most_common()]
-
-
 def placement_facts(result: Result) -> Iterator[Fact]:
     """That nodes are not where they were asked for, or that copies are inside the graph."""
-    operators = _count_operators(Counter(result.placement.get("cpu_operators") or {}))
+    operators = count_operators(Counter(result.placement.get("cpu_operators") or {}))
     nodes, ep = result.placement["nodes"] or {}, result.target["ep"]
     if (off := fell_back(result)) is not None:
         where = "the CPU" if nodes.keys() <= {ep, CPU_EP} else "other EPs"
@@ -248,7 +251,7 @@ def node_facts(result: Result) -> Iterator[Fact]:
 
 def _island(island: Island, ep: str) -> Fact:
     part = island["share"] or 0.0
-    operators = _count_operators(Counter(node["op"] for node in island["nodes"]))
+    operators = count_operators(Counter(node["op"] for node in island["nodes"]))
     values: Values = {
         "ep": ep, "operators": operators, "copies": island["to_host"] + island["from_host"], "share": share(part, derived=True),
         "memcpy": ns(island["memcpy_ns"] or 0), "nodes_time": ns(island["node_ns"] or 0), "position": _POSITIONS.get(island["position"] or "", "inside"),

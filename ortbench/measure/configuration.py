@@ -35,7 +35,7 @@ from ortbench.measure.schedule import (
 from ortbench.model.modes import LATENCY, PACED, READBACK, RUN, SYNCS, is_rate
 from ortbench.model.protocol import Captured, Failure, Finished, Opened, Prepared, Samples, Span, Stage, Timeline
 from ortbench.model.result import FAILED, NOT_MEASURED, OK, UNSUPPORTED, Case, Result
-from ortbench.model.schema import CaseSync, Machine, Stopped
+from ortbench.model.schema import Machine, Stopped
 from ortbench.plan.plan import Plan
 from ortbench.plan.target import Target
 
@@ -249,22 +249,21 @@ class Configuration:
         for mode in self.modes:
             case = self.cases[mode]
             case.processes = [*(case.processes or [0]), round]
-            self._keep_sync(case, syncs[mode], number, round)
-
-    def _keep_sync(self, case: Case, first: CaseSync | None, number: int, round: int) -> None:
-        """The first process says what ends samples; samples that ended by what returned early in this process are left out."""
-        if first and case.sync and case.sync["kind"] != first["kind"] and case.mode in self._least_sync:
-            self.result.warn(
-                "synchronization-differs",
-                f"in process {number} {first['kind']} returned before the device had finished with {case.mode}, so its samples of the processes "
-                f"before are left out; what waits for its inferences now is {case.sync['kind']}",
-            )
-            case.samples.clear()
-            case.blocks.clear()
-            (case.block_medians or {}).clear()
-            case.host, case.processes = None, [round]
-        else:
-            case.sync = first
+            first = syncs[
+                mode
+            ]  # what ends samples; those that ended by what returned early in this process are left out
+            if first and case.sync and case.sync["kind"] != first["kind"] and case.mode in self._least_sync:
+                self.result.warn(
+                    "synchronization-differs",
+                    f"in process {number} {first['kind']} returned before the device had finished with {case.mode}, so its samples of the processes "
+                    f"before are left out; what waits for its inferences now is {case.sync['kind']}",
+                )
+                case.samples.clear()
+                case.blocks.clear()
+                (case.block_medians or {}).clear()
+                case.host, case.processes = None, [round]
+            else:
+                case.sync = first
 
     def _start_again(self) -> None:
         self._close_worker()

@@ -136,23 +136,18 @@ def describe_prepared(case: Case, answer: Prepared) -> None:
     case.set_metric(BYTES_H2D, answer["bytes_in"])
     case.set_metric(BYTES_D2H, answer["bytes_out"])
     case.sync = answer["sync"]
-    case.checks = _checks_of(answer)
-    case.pipeline = answer["pipeline"]
-    case.places = answer["places"]
-    case.inferences_per_sample = answer["inferences_per_sample"]
-    case.stage_bytes = answer.get("stage_bytes")
-    case.step_bytes = answer.get("step_bytes")
-
-
-def _checks_of(answer: Prepared) -> dict[str, CaseCheck]:
-    """What a mode that was set up was verified for: its outputs are right, or it would not be."""
     checks: dict[str, CaseCheck] = {"outputs": {"verdict": "passed"}}
     claims = {"zero_copy": answer["zero_copy"], "external": answer["external"], "graph": answer["graph"]}
     for name, claim in claims.items():
         if claim is not None:
             how: Any = {key: value for key, value in claim.items() if key != "verified"}
             checks[name] = cast(CaseCheck, {"verdict": "passed" if claim["verified"] else "unclear", **how})
-    return checks
+    case.checks = checks
+    case.pipeline = answer["pipeline"]
+    case.places = answer["places"]
+    case.inferences_per_sample = answer["inferences_per_sample"]
+    case.stage_bytes = answer.get("stage_bytes")
+    case.step_bytes = answer.get("step_bytes")
 
 
 def describe_finished(result: Result, case: Case, answer: Finished) -> None:

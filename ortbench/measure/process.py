@@ -187,7 +187,12 @@ class Client:
                 # What earlier requests have set up is gone; a trial is not to blame where the worker could not write its answer.
                 if trial is None or self._has_state or self._process.returncode == CANNOT_ANSWER:
                     raise
-                self._retry_without(trial, str(error).replace(self._activity(), ""))
+                # A fresh worker takes it that the trial ended or held up the one before.
+                _lost_trials.setdefault(self._python, {})[trial] = str(error).replace(self._activity(), "")
+                request = self._request
+                self.close()
+                self._start()
+                self.send(**request)
                 until = time.monotonic() + self.timeout_s
                 continue
             try:
@@ -198,14 +203,6 @@ class Client:
             if "about" not in answer:
                 return answer
             self._about = answer["about"] or {}
-
-    def _retry_without(self, trial: str, why: str) -> None:
-        """Send the request to a fresh worker, which takes it that a trial ended or held up the worker before it."""
-        _lost_trials.setdefault(self._python, {})[trial] = why
-        request = self._request
-        self.close()
-        self._start()
-        self.send(**request)
 
     def _line(self, until: float) -> bytes:
         own_s = self._about.get("limit_s")

@@ -170,16 +170,13 @@ def _point(pairs: Sequence[str]) -> tuple[tuple[str, AxisValue], ...]:
             raise ValueError(f"{name} has two values; write one")
         value = text if values[0].strip().startswith('"') else _number(text)
         if name in axes() and axes()[name].unit:
-            _check(name, value)
+            whole = axes()[name].whole
+            if isinstance(value, str) or value <= 0 or (whole and value % 1):
+                raise ValueError(
+                    f"{name}={value} is not possible; write a {'whole ' if whole else ''}number above 0: {name}=4"
+                )
         found[name] = value
     return tuple(found.items())
-
-
-def _check(axis: str, value: AxisValue) -> None:
-    """Refuse what is no value of an axis of numbers."""
-    whole = axes()[axis].whole
-    if isinstance(value, str) or value <= 0 or (whole and value % 1):
-        raise ValueError(f"{axis}={value} is not possible; write a {'whole ' if whole else ''}number above 0: {axis}=4")
 
 
 def _split(text: str, mark: str) -> list[str]:

@@ -407,7 +407,9 @@ def _lines_of(block: Block) -> int:
         case Table():
             return _lines_of_table(block)
         case ComparedResults():
-            return _lines_of_results(block)
+            own = sum(_count(it, _room_beside(block.names)) + _stands_above(block.names) for it in block.headings if it)
+            table = 0 if block.table is None or not block.table.rows else 1 + _lines_of_table(block.table)
+            return _count(block.shared) + own + table
     return 0
 
 
@@ -426,12 +428,6 @@ def _lines_of_table(table: Table) -> int:
         if table.rows
         else 0
     )
-
-
-def _lines_of_results(block: ComparedResults) -> int:
-    own = sum(_count(it, _room_beside(block.names)) + _stands_above(block.names) for it in block.headings if it)
-    table = 0 if block.table is None or not block.table.rows else 1 + _lines_of_table(block.table)
-    return _count(block.shared) + own + table
 
 
 def _stands_above(names: Sequence[str]) -> bool:

@@ -116,23 +116,6 @@ def _namings(results: Sequence[Result], names: Sequence[str]) -> list[list[str]]
     ]
 
 
-def _screen_table(
-    results: Sequence[Result],
-    names: Sequence[str],
-    same: float,
-    in_order: bool,
-    only: Selection,
-    figures: Sequence[Row],
-) -> tuple[Table, Table]:
-    """The table of a default screen, which names its metrics: those that were asked for, else those of the kind, else times and rates."""
-    found = in_both(results, figures or rows(results, only))
-    if not only.metrics:
-        of_kind = _figures_beside(results)
-        chosen = [it for it in found if it.key.figure in of_kind] if of_kind else [it for it in found if not it.is_cost]
-        found = chosen or found
-    return _table(found, _namings(results, names), same, in_order, "metric", "Side by side", (), names_metric=True)
-
-
 def _figures_beside(results: Sequence[Result]) -> set[Figure]:
     """What a kind has on the screen of several results, where that is not their times and rates."""
     return {it for result in results for view in kind_of(result.kind).views for it in view.beside}
@@ -316,7 +299,12 @@ def compared_tables(
     if same is None:
         return replace(head, table=named, numbered=numbered)
     others = [table for pair in more for table in pair]
-    screen = _screen_table(results, names, same, in_order, only, figures)
+    found = in_both(results, figures or rows(results, only))
+    if not only.metrics:
+        of_kind = _figures_beside(results)
+        chosen = [it for it in found if it.key.figure in of_kind] if of_kind else [it for it in found if not it.is_cost]
+        found = chosen or found
+    screen = _table(found, _namings(results, names), same, in_order, "metric", "Side by side", (), names_metric=True)
     is_asked = bool(only.metrics or _figures_beside(results))
     return replace(head, table=named, numbered=numbered, more=others, screen=screen, is_asked=is_asked)
 

@@ -68,7 +68,11 @@ class LiveProgress(Observer):
     def show_time_left(self, seconds: float) -> None:
         gone = self._clock() - self._begun
         self._share = max(self._share, gone / max(gone + seconds, 1e-9))  # never back, though it may stand still
-        self._draw_soon(completed=self._share, left=f"{timedelta(seconds=math.ceil(seconds))} left")
+        fields = {"completed": self._share, "left": f"{timedelta(seconds=math.ceil(seconds))} left"}
+        if self._clock() - self._drawn > self._EVERY_S:
+            self._draw(**fields)
+        else:
+            self._progress.update(self._task, **fields)  # type: ignore[arg-type]
 
     def estimates(self, rows: Sequence[tuple[str, str]]) -> None:
         """They are drawn with the bar, which `left` has drawn before the next block."""
@@ -81,12 +85,6 @@ class LiveProgress(Observer):
         if len(lines) > most:
             lines[most - 1 :] = [f"and {len(lines) - most + 1} more"]
         self._progress.lines = [Text(shorten(line, self._console.width), no_wrap=True) for line in lines]
-
-    def _draw_soon(self, **fields: object) -> None:
-        if self._clock() - self._drawn > self._EVERY_S:
-            self._draw(**fields)
-        else:
-            self._progress.update(self._task, **fields)  # type: ignore[arg-type]
 
     def _draw(self, **fields: object) -> None:
         if self._progress.live.is_started:

@@ -55,7 +55,8 @@ def records(*results: Result) -> list[dict[str, Any]]:
     """
     cases = [case for result in results for case in result.cases]
     found, checks = _columns(cases), dict.fromkeys(name for case in cases for name in case.checks)
-    axes = _axes(cases, {*_FIRST, *(it.name for it in found), *map(_of_check, checks)})
+    others = {*_FIRST, *(it.name for it in found), *map(_of_check, checks)}  # a dimension may be called as one of them
+    axes = {name: f"axis_{name}" if name in others else name for case in cases for name in case.point}
     return [
         {
             **{name: getattr(case, name) for name in _FIRST},
@@ -73,12 +74,6 @@ def _metrics(case: Case) -> dict[str, Stats | Value]:
 
 def _of_check(name: str) -> str:
     return f"{name}_check"
-
-
-def _axes(cases: Iterable[Case], taken: set[str]) -> dict[str, str]:
-    """The column of each axis; a dimension of a model may be called as another column is."""
-    names = dict.fromkeys(name for case in cases for name in case.point)
-    return {name: f"axis_{name}" if name in taken else name for name in names}
 
 
 def _columns(cases: Sequence[Case]) -> list[_Column]:

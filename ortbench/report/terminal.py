@@ -249,21 +249,18 @@ def _print(screen: Screen, block: model.Block) -> None:
                 if note.command:
                     screen.command(note.command, label=f"{'':{len(note.sign)}} try: ")
         case model.Findings():
-            _print_findings(screen, block)
+            for finding in block.findings:
+                screen.text(
+                    finding.text, label="! " if finding.tone == model.UNCLEAR else "• ", label_style=finding.tone
+                )
+                if finding.next:
+                    show = screen.command if finding.is_command else screen.text
+                    show(finding.next, label="  Next: ", label_style="heading")
         case model.Conclusion():
             style = block.tone or "heading"
             screen.text(block.text, label=block.label, style=style, label_style=style)
         case model.SavedIn():
             screen.text(f"Saved in {block.folder}")
-
-
-def _print_findings(screen: Screen, block: model.Findings) -> None:
-    """Print findings, what to do next below each; a command stands on a line of its own, to be copied."""
-    for finding in block.findings:
-        screen.text(finding.text, label="! " if finding.tone == model.UNCLEAR else "• ", label_style=finding.tone)
-        if finding.next:
-            show = screen.command if finding.is_command else screen.text
-            show(finding.next, label="  Next: ", label_style="heading")
 
 
 def _print_compared(screen: Screen, block: model.ComparedResults) -> None:

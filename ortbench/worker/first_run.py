@@ -303,23 +303,20 @@ def change_values(
             return None
         if isinstance(value, list):
             return [change(spec, array) for array in value]
-        return _change_array(spec, value, ranges.get(spec.name), generator)
+        bounds = ranges.get(spec.name)
+        if spec.is_string or not value.size:
+            return _permute(value, generator)
+        if bounds is not None and value.size == 1:
+            return np.full_like(value, max(bounds, key=lambda end: abs(end - float(value.reshape(-1)[0]))))
+        if bounds is None:
+            changed, low, high = _permute(value, generator), *(float(it) for it in (value.min(), value.max()))
+        else:
+            changed, (low, high) = random_array(spec, value.shape, bounds, generator), bounds
+        if value.size > 1:
+            changed[generator.random(value.shape) < (_ZEROS if value.size >= _FEW else 1)] = min(max(0.0, low), high)
+        return changed
 
     return {spec.name: change(spec, arrays[spec.name]) for spec in specs}
-
-
-def _change_array(spec: TensorSpec, array: Array, bounds: tuple[float, float] | None, generator: Any) -> Array:
-    if spec.is_string or not array.size:
-        return _permute(array, generator)
-    if bounds is not None and array.size == 1:
-        return np.full_like(array, max(bounds, key=lambda end: abs(end - float(array.reshape(-1)[0]))))
-    if bounds is None:
-        changed, low, high = _permute(array, generator), *(float(it) for it in (array.min(), array.max()))
-    else:
-        changed, (low, high) = random_array(spec, array.shape, bounds, generator), bounds
-    if array.size > 1:
-        changed[generator.random(array.shape) < (_ZEROS if array.size >= _FEW else 1)] = min(max(0.0, low), high)
-    return changed
 
 
 def _permute(array: Array, generator: Any) -> Array:

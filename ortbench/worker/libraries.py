@@ -199,11 +199,6 @@ _API_FEATURES = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES, STREAMS, POLICIES, SHARE
 _NEEDED = (EP_DEVICES, ASSIGNMENT, DEVICE_VALUES)
 
 
-def refuse_old() -> None:
-    if not all(it.is_there for it in _NEEDED):
-        raise BenchmarkFailed(f"ONNX Runtime {ort.__version__} is too old: ortbench needs {OLDEST} or newer")
-
-
 def abilities() -> list[Ability]:
     return [{"what": it.what, "since": it.since, "there": it.is_there} for it in _API_FEATURES]
 
@@ -241,5 +236,6 @@ def own_package() -> str:
 
 def set_up_onnxruntime() -> None:
     """Before anything is asked of ORT: it logs warnings, as it does in any program. Raises `BenchmarkFailed`: it is too old."""
-    refuse_old()
+    if not all(it.is_there for it in _NEEDED):
+        raise BenchmarkFailed(f"ONNX Runtime {ort.__version__} is too old: ortbench needs {OLDEST} or newer")
     ort.set_default_logger_severity(2)

@@ -242,7 +242,12 @@ class PipelinedMode(SingleMode):
             for buffers in self._buffers:
                 self._run_item(buffers)
         except BaseException:
-            self._abandon()
+            # The copies in flight end before what they read and write is freed.
+            for arrival in (self._buffers[0].uploaded, self._buffers[0].downloaded):
+                with contextlib.suppress(Exception):
+                    arrival.follow()
+                    arrival.wait_for(_PATIENCE_S)
+            self._full = False
             raise
 
     def _fill(self) -> None:
@@ -279,15 +284,6 @@ class PipelinedMode(SingleMode):
         for buffers in self._buffers:
             buffers.uploaded.wait()
             buffers.downloaded.wait()
-        self._full = False
-
-    def _abandon(self) -> None:
-        """After a failure: let the copies in flight end before what they read and write is freed."""
-        first = self._buffers[0]
-        for arrival in (first.uploaded, first.downloaded):
-            with contextlib.suppress(Exception):
-                arrival.follow()
-                arrival.wait_for(_PATIENCE_S)
         self._full = False
 
     def phases(self) -> dict[str, TimedCall]:

@@ -17,7 +17,6 @@ from ortbench.plan.plan import Observer, OutputOptions
 
 if TYPE_CHECKING:
     from ortbench.features.bandwidth.plan import CopyPlan
-    from ortbench.model.result import Result
 
 
 def bandwidth(plan: CopyPlan, wanted: OutputOptions) -> int:
@@ -50,20 +49,15 @@ def measure_curve(plan: CopyPlan, out: Path | None, quiet: bool, observer: Obser
         driver = copy_driver(plan, client, result_saver(folder, FILE_NAME), told)
         (result,) = driver.run()
     if folder is not None:
-        _write_tables(result, folder)
+        from ortbench.features.bandwidth.analysis import measured_cases
+        from ortbench.features.bandwidth.report import build
+        from ortbench.report.records import markdown, records_csv
+
+        write_or_note(folder / "table.md", markdown(build(result)))
+        write_or_note(folder / "table.csv", records_csv(result))
+        if is_there("page") and measured_cases(result) and find_spec("matplotlib") is not None:
+            from ortbench.features.bandwidth.page import bandwidth_curve
+            from ortbench.features.page.report.drawings import svg_file  # it takes longer to import than all else
+
+            write_or_note(folder / "bandwidth.svg", svg_file(bandwidth_curve(result)))
     return Measured([result], [] if folder is None else [folder], driver.interrupted)
-
-
-def _write_tables(result: Result, folder: Path) -> None:
-    """Write the tables of a finished curve, and the plot where Matplotlib was not left out; what could not be written is noted."""
-    from ortbench.features.bandwidth.analysis import measured_cases
-    from ortbench.features.bandwidth.report import build
-    from ortbench.report.records import markdown, records_csv
-
-    write_or_note(folder / "table.md", markdown(build(result)))
-    write_or_note(folder / "table.csv", records_csv(result))
-    if is_there("page") and measured_cases(result) and find_spec("matplotlib") is not None:
-        from ortbench.features.bandwidth.page import bandwidth_curve
-        from ortbench.features.page.report.drawings import svg_file  # it takes longer to import than all else
-
-        write_or_note(folder / "bandwidth.svg", svg_file(bandwidth_curve(result)))

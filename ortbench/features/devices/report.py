@@ -34,7 +34,13 @@ def print_devices(found: Listed, verbose: bool = True) -> None:
         return
     screen.blank()
     for ep in found["eps"]:
-        _print_lines(screen, ep)
+        if ep["problem"]:
+            screen.text(f"{_name(ep)} does not load: {ep['problem']}", label="✗ ", label_style="bad")
+        elif not ep["devices"]:
+            screen.text(f"{_name(ep)} {NO_DEVICE}", label="– ", label_style="unclear")
+        for number, device in enumerate(ep["devices"]):
+            where = f", device {number}" if len(ep["devices"]) > 1 else ""
+            screen.text(f"{_name(ep)}{where}: {_hardware(device)}", label="✓ ", label_style="good")
     screen.blank()
     screen.text("-v prints libraries, memory and modes.")
 
@@ -54,16 +60,6 @@ def _print_details(screen: Screen, ep: ListedEp) -> None:
         print_memory(screen, memory, "    memory   ")
         screen.text("yes" if streams["offered"] else f"no: {streams['why']}", label="    streams  ")
         print_modes(screen, device["modes"], "    modes    ")
-
-
-def _print_lines(screen: Screen, ep: ListedEp) -> None:
-    if ep["problem"]:
-        screen.text(f"{_name(ep)} does not load: {ep['problem']}", label="✗ ", label_style="bad")
-    elif not ep["devices"]:
-        screen.text(f"{_name(ep)} {NO_DEVICE}", label="– ", label_style="unclear")
-    for number, device in enumerate(ep["devices"]):
-        where = f", device {number}" if len(ep["devices"]) > 1 else ""
-        screen.text(f"{_name(ep)}{where}: {_hardware(device)}", label="✓ ", label_style="good")
 
 
 def print_checks(found: Listed) -> None:

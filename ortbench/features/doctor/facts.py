@@ -196,7 +196,22 @@ def cuda(facts: Facts) -> Iterator[Finding]:
     built = None if installed is None else installed["cuda"]
     yield _driver(nvidia, built)
     if built is not None:
-        yield from _libraries(built)
+        for what, version in (("CUDA's runtime", built["runtime"]), ("cuDNN", built["cudnn"])):
+            if version is not None:
+                yield _finding("cuda-version", what=what, version=version)
+        missing = [it for it in built["libraries"] if not it["found"] and it["loaded"] is None]
+        for code, is_to_load in (("missing-to-load", True), ("missing-later", False)):
+            if absent := [it for it in missing if it["name"].startswith(_TO_LOAD) == is_to_load]:
+                paths = [path for it in absent for path in it["others"]]
+                names = join_words([it["name"] for it in absent])
+                yield _finding(f"{code}-others" if paths else code, names=names, others=", ".join(paths))
+        for library in built["libraries"]:
+            name, paths, loaded = library["name"], library["found"], library["loaded"]
+            if len(paths) > 1:
+                code = "several-files-loaded" if loaded else "several-files"
+                yield _finding(code, name=name, count=len(paths), places=join_words(paths), loaded=loaded)
+            elif loaded or paths:
+                yield _finding("library", name=name, place=loaded or paths[0])
     # An EP of a package takes the card too: ONNX Runtime itself need not.
     elif installed is not None and not any(is_nvidia(ep["name"]) for ep in installed["eps"]):
         yield _finding("no-cuda")
@@ -213,26 +228,6 @@ def _driver(nvidia: Nvidia, built: Cuda | None) -> Finding:
     is_old = int(takes.partition(".")[0]) < int(needs[0])
     code = "driver-serves" if not is_old else "old-driver-least" if least else "old-driver"
     return _finding(code, driver=driver, cuda=takes, built=built["built_for"], needs=needs[0], least=least)
-
-
-def _libraries(built: Cuda) -> Iterator[Finding]:
-    """Which are loaded, where each is found, which are missing and which are there twice."""
-    for what, version in (("CUDA's runtime", built["runtime"]), ("cuDNN", built["cudnn"])):
-        if version is not None:
-            yield _finding("cuda-version", what=what, version=version)
-    missing = [it for it in built["libraries"] if not it["found"] and it["loaded"] is None]
-    for code, is_to_load in (("missing-to-load", True), ("missing-later", False)):
-        if absent := [it for it in missing if it["name"].startswith(_TO_LOAD) == is_to_load]:
-            paths = [path for it in absent for path in it["others"]]
-            names = join_words([it["name"] for it in absent])
-            yield _finding(f"{code}-others" if paths else code, names=names, others=", ".join(paths))
-    for library in built["libraries"]:
-        name, paths, loaded = library["name"], library["found"], library["loaded"]
-        if len(paths) > 1:
-            code = "several-files-loaded" if loaded else "several-files"
-            yield _finding(code, name=name, count=len(paths), places=join_words(paths), loaded=loaded)
-        elif loaded or paths:
-            yield _finding("library", name=name, place=loaded or paths[0])
 
 
 def cards(facts: Facts) -> Iterator[Finding]:
@@ -277,7 +272,15 @@ def _card(gpu: int, card: Card) -> Iterator[Finding]:
 def processor(facts: Facts) -> Iterator[Finding]:
     cpu, memory = facts["cpu"], facts["memory"]
     yield from _cores(cpu)
-    yield from _clocks(cpu)
+    governors, turbo = cpu["governors"], cpu["turbo"]
+    slow = [f"{name} ({units.count(cores, 'core')})" for name, cores in governors.items() if name != "performance"]
+    if governors:
+        yield _finding("slow-governor" if slow else "governor", governors=join_words(slow))
+    if turbo is not None:
+        command = _INTEL if "intel" in cpu["model"].lower() else _AMD
+        yield _finding("turbo" if turbo else "no-turbo", command=command)
+    elif not governors:
+        yield _finding("clocks-unknown")
     if cpu["last_second"] is not None:
         yield _busy(cpu["last_second"]) or _finding("quiet", used=used_by_others(cpu["last_second"]))
     if memory is not None:
@@ -294,18 +297,6 @@ def _cores(cpu: Cpu) -> Iterator[Finding]:
         yield _finding("limited", limit=units.count(limit, "core"), threads=max(1, math.floor(limit)))
     elif usable is not None:
         yield _finding("not-limited")
-
-
-def _clocks(cpu: Cpu) -> Iterator[Finding]:
-    governors, turbo = cpu["governors"], cpu["turbo"]
-    slow = [f"{name} ({units.count(cores, 'core')})" for name, cores in governors.items() if name != "performance"]
-    if governors:
-        yield _finding("slow-governor" if slow else "governor", governors=join_words(slow))
-    if turbo is not None:
-        command = _INTEL if "intel" in cpu["model"].lower() else _AMD
-        yield _finding("turbo" if turbo else "no-turbo", command=command)
-    elif not governors:
-        yield _finding("clocks-unknown")
 
 
 def _busy(noise: MachineNoise | None) -> Finding | None:

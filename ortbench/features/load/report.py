@@ -61,12 +61,6 @@ BACK_TO_BACK = "back to back"
 SATURATED = "saturated"  # in the place of a mean delay that would only say how long the load point lasted
 
 
-def load_tables(result: Result) -> list[model.Table]:
-    """The tables of a load that have rows: by clients, by rate, by shape."""
-    found = [closed_table(result), open_table(result), shape_table(result)]
-    return [table for table in found if table.rows]
-
-
 def closed_table(result: Result) -> model.Table:
     """A row for each mode and number of clients; only columns that hold something."""
     clients: KeyColumn = (model.Column("clients", model.Kind.NUMBER, model.KEY), lambda case: load_point_of(case).label)
@@ -195,7 +189,8 @@ def _typical_and_tail(stats: Stats | None, show: Callable[[float], str]) -> tupl
 
 
 def build(result: Result, folder: str | None = None) -> model.Report:
-    tables = load_tables(result)
+    found = [closed_table(result), open_table(result), shape_table(result)]
+    tables = [table for table in found if table.rows]
     parts: list[Sequence[model.Block]] = [with_title(table) if len(tables) > 1 else [table] for table in tables]
     further = on_page([*cost_parts(result), *placement_parts(result)])
     return measured_report("ortbench load", result, parts, point_failures(result), further, folder)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, shorten
 from ortbench.features.loop.analysis import generation_of, growth_ns, is_first_apart
-from ortbench.features.loop.model import KIND, Generation, Loop
+from ortbench.features.loop.model import KIND, Loop
 from ortbench.model.modes import LATENCY, STEP
 from ortbench.model.result import Case, Result
 from ortbench.report import phrases
@@ -99,29 +99,26 @@ def own_line(result: Result) -> str:
     pairs = [f"{shorten(out)} → {shorten(into)}" for out, into in loop["feedback"]]
     fed = first_of(pairs, PAIRS)
     if (made := loop.get("generation")) is not None:
-        return _generation_line(made, loop, fed)
+        batch = f" in each of {made['batch']} sequences" if made["batch"] > 1 else ""
+        forced = {0: "argmax on the host", made["tokens"] - 1: "forced tokens"}.get(
+            made["forced"], f"{made['forced']} forced tokens, then argmax on the host"
+        )
+        prompt = "prompt from a file" if made["from_file"] else "random prompt"
+        cache = "growing cache" if loop["grows"] else "cache of fixed length"
+        names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
+        if eps := made.get("eps"):
+            names += f"; EP by {made['said_by']}" if made.get("ep_used") else f"; its EP {', '.join(eps)} is not used"
+        context = made.get("context", 0)
+        depth, behind = (
+            (f" @ d{context}", f" behind {units.count(context, 'token')} in the cache") if context else ("", "")
+        )
+        return (
+            f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}{depth}){behind}, "
+            f"{units.count(made['tokens'], 'generated token')} (tg{made['tokens']}{depth}){batch}; {prompt}, {forced}; no tokenizing, no sampling; {cache}: {fed} ({names})"
+        )
     first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"
     grows = "; the state grows" if loop["grows"] else ""
     return f"loop of {units.count(loop['steps'], 'step')}{first}: {fed}{grows}"
-
-
-def _generation_line(made: Generation, loop: Loop, fed: str) -> str:
-    """What a loop that generates is given and gives, and who says so."""
-    batch = f" in each of {made['batch']} sequences" if made["batch"] > 1 else ""
-    forced = {0: "argmax on the host", made["tokens"] - 1: "forced tokens"}.get(
-        made["forced"], f"{made['forced']} forced tokens, then argmax on the host"
-    )
-    prompt = "prompt from a file" if made["from_file"] else "random prompt"
-    cache = "growing cache" if loop["grows"] else "cache of fixed length"
-    names = f"named by {made['said_by']}" if made["said_by"] else "found by the model's names"
-    if eps := made.get("eps"):
-        names += f"; EP by {made['said_by']}" if made.get("ep_used") else f"; its EP {', '.join(eps)} is not used"
-    context = made.get("context", 0)
-    depth, behind = (f" @ d{context}", f" behind {units.count(context, 'token')} in the cache") if context else ("", "")
-    return (
-        f"generation: {units.count(made['prompt'], 'prompt token')} (pp{made['prompt']}{depth}){behind}, "
-        f"{units.count(made['tokens'], 'generated token')} (tg{made['tokens']}{depth}){batch}; {prompt}, {forced}; no tokenizing, no sampling; {cache}: {fed} ({names})"
-    )
 
 
 def heading(result: Result) -> str:

@@ -51,13 +51,6 @@ LOAD_FINALISTS = 5  # under load, all together
 LOAD_MARGIN = 0.03  # the same as `MARGIN` of a p99
 
 
-def canonical(
-    settings: Mapping[str, str], known: Sequence[str], is_idle: Callable[[Mapping[str, str], str], bool]
-) -> Configuration:
-    """A configuration without settings that do nothing beside the others."""
-    return tuple((name, settings[name]) for name in known if name in settings and not is_idle(settings, name))
-
-
 def _product(base: Interval | None, found: Ratio) -> Interval | None:
     """Where a configuration lies against the first: its ends against the base of a race, times those of the base."""
     if base is None or found["low"] is None or found["high"] is None:
@@ -144,7 +137,9 @@ class Search:
         return [it for of_all in zip_longest(*found) for it in of_all if it is not None]
 
     def _canonical(self, settings: Mapping[str, str]) -> Configuration:
-        return canonical(settings, list(self._values), self._is_idle)
+        """A configuration without settings that do nothing beside the others."""
+        known = (name for name in self._values if name in settings)
+        return tuple((name, settings[name]) for name in known if not self._is_idle(settings, name))
 
     def every(self) -> list[Configuration]:
         """The whole grid, each configuration once."""

@@ -73,7 +73,10 @@ def load_answers(results: Sequence[Result], names: Sequence[str], slo: Mapping[s
     if slo and not within:
         fact = Fact("least-cpu", "none-within", key.mode, {"slo": slo_text(slo)})
         return [*found, Best("CPU time", key.mode, None, fact)]
-    number = _frugal(results, within)
+    cpu = {it: one.value for it in within if (one := load_series(results[it], CPU_FIGURE)) is not None}
+    # Of those that take about the least CPU time the one with the lowest p99.
+    near = [it for it, value in cpu.items() if value <= _NEAR * min(cpu.values())]
+    number = min(near, key=lambda it: getattr(load_series(results[it], P99_FIGURE), "value", math.inf), default=None)
     price = None if number is None else _price(results, names, number, slo, is_first_within=0 in within)
     if price is not None:
         of_cpu: Best | None = Best("CPU time", key.mode, number, price)
@@ -90,13 +93,6 @@ def _is_within(result: Result, slo: Mapping[str, int]) -> bool:
     (case,) = load_cases(result)
     met = meets_slo(case, slo) if slo else None
     return meets_by_figures(case, slo) if met is None else met
-
-
-def _frugal(results: Sequence[Result], within: Sequence[int]) -> int | None:
-    """Of those that take about the least CPU time the one with the lowest p99."""
-    cpu = {it: one.value for it in within if (one := load_series(results[it], CPU_FIGURE)) is not None}
-    near = [it for it, value in cpu.items() if value <= _NEAR * min(cpu.values())]
-    return min(near, key=lambda it: getattr(load_series(results[it], P99_FIGURE), "value", math.inf), default=None)
 
 
 def _price(

@@ -36,7 +36,11 @@ _CONFIRM_S = 4.0
 def profile_in_turns(plans: Sequence[Plan], results: Sequence[Result], observer: Observer) -> None:
     """Profile the nodes of several configurations in turns, each in a session of its own, into their results; `OrtbenchError`
     where one cannot be."""
-    rounds, runs = _size(results)
+    slowest = max(max((ns for case in it.cases if (ns := case.median(LATENCY))), default=1) for it in results)
+    nodes = max(sum((it.placement["nodes"] or {"": 1}).values()) for it in results)
+    most = min(_BUDGET_NS / (2 * max(slowest, 1)), _EVENTS / max(nodes, 1))
+    rounds = int(min(_ROUNDS, max(FEWEST, most)))
+    runs = int(min(_RUNS[1], max(_RUNS[0], most // rounds - 1)))
     with ExitStack() as stack:
         clients: list[Client] = []
         for plan in plans:
@@ -71,14 +75,6 @@ def _alone(client: Client) -> Iterator[None]:
         yield
     finally:
         client.pause()
-
-
-def _size(results: Sequence[Result]) -> tuple[int, int]:
-    slowest = max(max((ns for case in it.cases if (ns := case.median(LATENCY))), default=1) for it in results)
-    nodes = max(sum((it.placement["nodes"] or {"": 1}).values()) for it in results)
-    most = min(_BUDGET_NS / (2 * max(slowest, 1)), _EVENTS / max(nodes, 1))
-    rounds = int(min(_ROUNDS, max(FEWEST, most)))
-    return rounds, int(min(_RUNS[1], max(_RUNS[0], most // rounds - 1)))
 
 
 def why_slower(

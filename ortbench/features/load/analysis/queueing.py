@@ -202,7 +202,8 @@ class Search:
         if self.tries >= TRIES:
             return None
         if self._edge is None:
-            low, high = self._bracket()
+            high = min((rate for rate, it in self._rates.items() if not it.holds), default=self._highest)
+            low = max((rate for rate, it in self._rates.items() if it.holds and rate < high), default=0.0)
             if high - low > RESOLUTION * high:
                 middle = _round_rate((low + high) / 2)
                 return middle if middle >= _LOWEST * self._highest else None
@@ -243,11 +244,6 @@ class Search:
     def _is_open(self, known: _Rate) -> bool:
         """Whether the tries that are left may tell that a rate meets the SLO."""
         return known.met is None and known.holds and known.more <= TRIES - self.tries
-
-    def _bracket(self) -> tuple[float, float]:
-        """The highest rate that meets the SLO by its figures below the lowest that does not; and that one."""
-        high = min((rate for rate, it in self._rates.items() if not it.holds), default=self._highest)
-        return max((rate for rate, it in self._rates.items() if it.holds and rate < high), default=0.0), high
 
 
 def _round_rate(rate: float) -> float:

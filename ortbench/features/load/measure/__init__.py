@@ -224,7 +224,12 @@ class LoadConfiguration(StreamConfiguration):
         taken.outputs_match = True
         own.blocks.append(self._last)
         if not own.is_open:
-            self._thin_out(own)
+            own.blocks = [it for it in own.blocks if it.round % own.every == 0]
+            while len(own.blocks) > 1 and sum(it.inferences for it in own.blocks) > _MOST_RUNS:
+                own.every *= 2  # a result holds no more
+                own.blocks = [it for it in own.blocks if it.round % own.every == 0]
+                note = "more inferences were timed than a result holds: some load points keep one block in several, and all figures are of these"
+                self.result.warn("load-downsampled", note)
         return True
 
     def _run(self, block: LoadBlock, point: LoadPoint) -> LoadedBlock:
@@ -301,15 +306,6 @@ class LoadConfiguration(StreamConfiguration):
                 taken.outputs_match = False
         return None
 
-    def _thin_out(self, taken: LoadSamples) -> None:
-        """Keep one block in several where there are more runs than a result holds."""
-        taken.blocks = [it for it in taken.blocks if it.round % taken.every == 0]
-        while len(taken.blocks) > 1 and sum(it.inferences for it in taken.blocks) > _MOST_RUNS:
-            taken.every *= 2
-            taken.blocks = [it for it in taken.blocks if it.round % taken.every == 0]
-            note = "more inferences were timed than a result holds: some load points keep one block in several, and all figures are of these"
-            self.result.warn("load-downsampled", note)
-
     def samples_apart(self) -> Any:
         return arrays(self.taken)
 
@@ -323,7 +319,10 @@ class LoadConfiguration(StreamConfiguration):
 
     def end(self, why: Stopped | None, took_ns: int | None, lost: Collection[str] = ()) -> None:
         self._fill()
-        self._warn_of_overload()
+        cut_off = [text for it in self.taken if (text := _cut_off(it))]
+        if cut_off and self._load.rate != AUTO:  # a search tries such rates too
+            what = "requests came faster than they were served, so latencies are lower bounds"
+            self.result.warn("overload", f"{what}: {', '.join(cut_off)}")
         self._has_ended = True
         if self.timeline is not None:
             self.timeline.load += load_blocks(self.taken)
@@ -360,12 +359,6 @@ class LoadConfiguration(StreamConfiguration):
             case.status, case.reason = FAILED, alone.reason
         self._rows[id(taken)] = (known, case)
         return case
-
-    def _warn_of_overload(self) -> None:
-        cut_off = [text for it in self.taken if (text := _cut_off(it))]
-        if cut_off and self._load.rate != AUTO:  # a search tries such rates too
-            what = "requests came faster than they were served, so latencies are lower bounds"
-            self.result.warn("overload", f"{what}: {', '.join(cut_off)}")
 
 
 def row_of(mode: str, point: LoadPoint) -> tuple[str, str | None]:

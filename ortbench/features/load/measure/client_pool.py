@@ -25,7 +25,6 @@ from ortbench.plan.target import begun_by
 if TYPE_CHECKING:
     from ortbench.features.load.analysis.queueing import Moments
 
-
 LEAST_RUNS = 3  # of each client in a block: one before what counts, and two that do
 _LEAD_NS = 50_000_000  # from when several workers are asked to when they begin
 _LEAD_PER_REQUEST_NS = 2_000  # and longer where they have to read many moments first
@@ -142,7 +141,13 @@ class ClientPool:
                     answers = self._in_processes(do, count, board, lead_ns, {**asked, name: str(file)})
             else:
                 answers = [self._configuration.ask(do, count=count, **asked)]
-        _raise_errors(answers)
+        for answer in answers:
+            if answer["error"] is not None:
+                raise BenchmarkFailed(f"a client died: {answer['error']}")
+        for answer in answers:
+            if answer["differs"] is not None:
+                alone = "; with one client they are right" if len(answers) > 1 or len(answer["starts"]) > 1 else ""
+                raise WrongOutputs(f"outputs of {answer['differs']}{alone}")
         return answers, watch
 
     @contextmanager
@@ -206,17 +211,6 @@ def _block(answers: Sequence[LoadRuns], watch: LockWatch | None, last_ns: int, r
         "round": round,
         "lock": None if watch is None else watch.count_waiting(begin, last_ns),
     }
-
-
-def _raise_errors(answers: Sequence[LoadRuns]) -> None:
-    """Raise what clients died of, or what is wrong with their outputs."""
-    for answer in answers:
-        if answer["error"] is not None:
-            raise BenchmarkFailed(f"a client died: {answer['error']}")
-    for answer in answers:
-        if answer["differs"] is not None:
-            alone = "; with one client they are right" if len(answers) > 1 or len(answer["starts"]) > 1 else ""
-            raise WrongOutputs(f"outputs of {answer['differs']}{alone}")
 
 
 def _tell_failed(board: Path) -> None:

@@ -217,7 +217,13 @@ class LoadSchedule:
             point = Point(tuple(samples[key] for samples in by_key if key in samples))
             if len(point.taken) == len(by_key) and (self._test is None or self._is_usable(point)):
                 if self._test is not None:
-                    point.block_s = self._tested_block_s(point, self._test)
+                    run_s = (
+                        0.0 if point.is_open else max(it.inference_ns(point.mode) for it in self._configurations) / 1e9
+                    )
+                    stream, least = self._first.plan.stream, self._test.least_runs(point.mode, point.load_point)
+                    if isinstance(stream, PaddedStream):  # so that every request is in a block, wherever it begins
+                        least = max(least, 2 * len(stream.requests))
+                    point.block_s = self._due.tested_block_s(point.load_point, least, run_s)
                 yield point
 
     def _is_usable(self, point: Point) -> bool:
@@ -404,13 +410,6 @@ class LoadSchedule:
                 self._driver.save_if_due()
             number += 1
         return number
-
-    def _tested_block_s(self, point: Point, test: SequentialTest) -> float:
-        run_s = 0.0 if point.is_open else max(it.inference_ns(point.mode) for it in self._configurations) / 1e9
-        stream, least = self._first.plan.stream, test.least_runs(point.mode, point.load_point)
-        if isinstance(stream, PaddedStream):  # so that every request is in a block, wherever it begins
-            least = max(least, 2 * len(stream.requests))
-        return self._due.tested_block_s(point.load_point, least, run_s)
 
     def _time_s(self, point: Point, test: SequentialTest) -> float:
         """About how long the rounds of a load point take that are still to come, if it is not decided before."""

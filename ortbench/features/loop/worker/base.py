@@ -143,16 +143,6 @@ class LoopMode(PartsMode):
         choice = choose if copy is None else call_and_wait(copy, choose)
         return {"next_token_ns": sorted(time_call(choice) for _ in range(repeats))[repeats // 2]}
 
-    def _count_agreed(self) -> int:
-        """How many tokens must be those of the plain loop: all, but behind one of two that are as good as each other."""
-        generated, chosen = self._loop.generated, self._chosen
-        assert generated is not None
-        assert chosen is not None
-        differs = (chosen != generated.tokens).any(0)
-        first = int(differs.argmax())
-        rows = chosen[:, first] != generated.tokens[:, first]
-        return first if differs.any() and generated.near[rows, first].all() else self._loop.count
-
     def run_whole(self, _a: object = None, _b: object = None) -> None:
         done, has_begun = len(self._times), False
         try:
@@ -188,9 +178,14 @@ class LoopMode(PartsMode):
         found: list[tuple[str, Value, Value]] = []
         steps = list(enumerate(loop.outputs))
         if loop.generated is not None:
-            assert self._chosen is not None
-            count = self._count_agreed()
-            found = [("tokens after the last step", self._chosen[:, :count], loop.generated.tokens[:, :count])]
+            generated, chosen = loop.generated, self._chosen
+            assert chosen is not None
+            # All tokens must be those of the plain loop, but behind one of two that are as good as each other.
+            differs = (chosen != generated.tokens).any(0)
+            first = int(differs.argmax())
+            rows = chosen[:, first] != generated.tokens[:, first]
+            count = first if differs.any() and generated.near[rows, first].all() else loop.count
+            found = [("tokens after the last step", chosen[:, :count], generated.tokens[:, :count])]
             if count < loop.count:
                 return found
             steps = [(last, [loop.single.reference[index] for index in self._free])]
@@ -219,26 +214,25 @@ class LoopMode(PartsMode):
         self.poison()
         self._is_following = True
         try:
-            self._compare_steps(rtol, atol)
+            self.begin()
+            names = self._model.output_names
+            for number, (call, reference) in enumerate(
+                zip(self._calls, lockstep(self._model, self._loop), strict=True)
+            ):
+                call()
+                found = [*zip(self._free, self.step_outputs(number), strict=True)]
+                # In the first steps, the last, and behind each power of two: what goes wrong in a state stays in it, or shows in what is
+                # computed from it, and a decoder's would be gigabytes to compare, a minute for 200 tokens.
+                if number < _COMPARED or number & (number - 1) == 0 or number == self._loop.count - 1:
+                    found += zip((pair.out for pair in self._loop.pairs), self.state(number), strict=True)
+                for index, got in found:
+                    if got is None:
+                        continue
+                    wrong = difference(self._step_label(names[index], number), got, reference[index], rtol, atol, PLAIN)
+                    if wrong is not None:
+                        raise WrongOutputs(wrong)
         finally:
             self._is_following = False
-
-    def _compare_steps(self, rtol: float | None, atol: float | None) -> None:
-        self.begin()
-        names = self._model.output_names
-        for number, (call, reference) in enumerate(zip(self._calls, lockstep(self._model, self._loop), strict=True)):
-            call()
-            found = [*zip(self._free, self.step_outputs(number), strict=True)]
-            # In the first steps, the last, and behind each power of two: what goes wrong in a state stays in it, or shows in what is
-            # computed from it, and a decoder's would be gigabytes to compare, a minute for 200 tokens.
-            if number < _COMPARED or number & (number - 1) == 0 or number == self._loop.count - 1:
-                found += zip((pair.out for pair in self._loop.pairs), self.state(number), strict=True)
-            for index, got in found:
-                if got is None:
-                    continue
-                wrong = difference(self._step_label(names[index], number), got, reference[index], rtol, atol, PLAIN)
-                if wrong is not None:
-                    raise WrongOutputs(wrong)
 
     def _count_bytes(
         self, state: tuple[list[int], list[int]], others: tuple[list[int], list[int]], first: int = 0, last: int = 0

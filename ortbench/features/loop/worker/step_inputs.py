@@ -164,7 +164,19 @@ class StepInputs:
             given: Array = self._given[spec.name]
             return given
         if spec.name in self._steps.fill:
-            made = self._fill_array(spec, shape, known)
+            text = self._steps.fill[spec.name]
+            where = f"--fill {spec.name}={text}"
+            if spec.is_string or not spec.is_tensor:
+                raise BadInput(f"{where}: the input holds no numbers", "--fill")
+            index = np.arange(shape[-1]) if shape else np.zeros((), np.int64)
+            with np.errstate(divide="raise", invalid="raise"):
+                value = np.asarray(value_of(text, {**known, INDEX: index}, where))
+            with np.errstate(all="ignore"):
+                values = value.astype(spec.dtype)
+            if spec.dtype.kind in "iub" and not np.array_equal(values, value):
+                wrong = value.flat[int(np.flatnonzero(np.not_equal(values, value))[0])]
+                raise BadInput(f"{where}: the input holds {spec.dtype}, and that is {wrong:g}", "--fill")
+            made: Array = np.array(np.broadcast_to(values, shape), order="C")
             key: tuple[object, ...] = (spec.name, shape, made.tobytes())
         else:
             key = (spec.name, shape)
@@ -174,22 +186,6 @@ class StepInputs:
             generator = np.random.default_rng([self._request.seed, order, *shape])
             made = input_arrays.random_array(spec, shape, self.ranges.get(spec.name, (0.0, 1.0)), generator)
         return self._made.setdefault(key, made)
-
-    def _fill_array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
-        text = self._steps.fill[spec.name]
-        where = f"--fill {spec.name}={text}"
-        if spec.is_string or not spec.is_tensor:
-            raise BadInput(f"{where}: the input holds no numbers", "--fill")
-        index = np.arange(shape[-1]) if shape else np.zeros((), np.int64)
-        with np.errstate(divide="raise", invalid="raise"):
-            value = np.asarray(value_of(text, {**known, INDEX: index}, where))
-        with np.errstate(all="ignore"):
-            values = value.astype(spec.dtype)
-        if spec.dtype.kind in "iub" and not np.array_equal(values, value):
-            wrong = value.flat[int(np.flatnonzero(np.not_equal(values, value))[0])]
-            raise BadInput(f"{where}: the input holds {spec.dtype}, and that is {wrong:g}", "--fill")
-        filled: Array = np.array(np.broadcast_to(values, shape), order="C")
-        return filled
 
 
 class PromptedInputs(StepInputs):

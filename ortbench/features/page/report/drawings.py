@@ -70,7 +70,12 @@ def lines(chart: LineChart) -> paper.Sheet:
         _values(axes, panel)
         _draw_below(axes, panel, across, named=not apart or panel is chart.panels[-1])
         _panel(sheet, axes, panel)
-        _draw_above(sheet, panel, top - 8)
+        y = top - 8
+        if panel.said:
+            sheet.text(1, y, panel.name, weight="bold")
+            sheet.text(paper.WIDTH - _RIGHT, y, panel.said, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
+        else:
+            sheet.text(0, y, panel.name, fontsize=paper.SMALL, color=paper.MUTED)
         top += chart.height + under
         if panel.axis.name:
             sheet.text(
@@ -158,15 +163,6 @@ def _name_ends(axes: Axes, lines: Sequence[Line]) -> None:
         lift = max(0.0, floor - height)
         floor = height + lift + paper.SMALL * 1.15
         axes.annotate(text, point, (10, lift), textcoords="offset points", **style)
-
-
-def _draw_above(sheet: paper.Sheet, panel: Panel, y: float) -> None:
-    """The panel's name, and what is said of it."""
-    if panel.said:
-        sheet.text(1, y, panel.name, weight="bold")
-        sheet.text(paper.WIDTH - _RIGHT, y, panel.said, ha="right", fontsize=paper.SMALL, color=paper.MUTED)
-    else:
-        sheet.text(0, y, panel.name, fontsize=paper.SMALL, color=paper.MUTED)
 
 
 def _values(axes: Axes, panel: Panel) -> None:
@@ -388,11 +384,6 @@ def figure(drawing: Drawing) -> Canvas:
     with _chart_style({}):
         canvas = _sheet(drawing).canvas
     canvas.set_facecolor(PAPER)
-    _widen(canvas)
-    return canvas
-
-
-def _widen(canvas: Canvas) -> None:
     width, height = canvas.get_size_inches() * 72
     canvas.set_size_inches((width + 2 * MARGIN) / 72, (height + 2 * MARGIN) / 72)
     for axes in canvas.axes:
@@ -400,6 +391,7 @@ def _widen(canvas: Canvas) -> None:
         whole = (width + 2 * MARGIN, height + 2 * MARGIN)
         corner = ((x * width + MARGIN) / whole[0], (y * height + MARGIN) / whole[1])
         axes.set_position((*corner, wide * width / whole[0], high * height / whole[1]))
+    return canvas
 
 
 @contextmanager

@@ -340,15 +340,6 @@ def _clean_element(element: Element, palette: Mapping[str, str], tips: Mapping[s
     if children or not (element.text or "").strip():
         element.text = None
     tip = tips.get(element.attrib.get("id", ""))
-    element.attrib = _attributes(element, palette)
-    if tip is not None:
-        title = Element("title")
-        title.text = tip
-        element.insert(0, title)
-
-
-def _attributes(element: Element, palette: Mapping[str, str]) -> dict[str, str]:
-    """The element's attributes in their final form: no style, no namespace, no id that nothing refers to."""
     given = {name.rpartition("}")[2]: value for name, value in element.attrib.items() if name != "style"}
     if element.tag == "g":
         given.pop("id", None)
@@ -358,7 +349,11 @@ def _attributes(element: Element, palette: Mapping[str, str]) -> dict[str, str]:
     classes = [f"{name}-{palette[given[name]]}" for name in _PAINTS if given.get(name) in palette]
     if classes:
         given["class"] = " ".join(classes)
-    return {name: _round_numbers(value) if name in _NUMBERS else value for name, value in given.items()}
+    element.attrib = {name: _round_numbers(value) if name in _NUMBERS else value for name, value in given.items()}
+    if tip is not None:
+        title = Element("title")
+        title.text = tip
+        element.insert(0, title)
 
 
 def _style(text: str) -> dict[str, str]:

@@ -145,7 +145,14 @@ class _Reader:
             for bench in benches
             for model, ep, shape in product(bench.models, bench.eps, bench.shapes)
         ]
-        self._refuse_twins(cases)
+        seen: dict[str, SuiteCase] = {}
+        for case in cases:
+            twin = seen.setdefault(case.id.casefold(), case)  # some file systems do not tell upper from lower case
+            if twin is not case:
+                message = (
+                    f"{case.id} is there already, from {dotted_key(twin.where)}; give its ep or shape another name"
+                )
+                raise self._file.mistake(case.where, message)
         for override in overrides:
             if not any(override.does_fit(_axes(it.named_by, it.model_name, it.ep, it.shape)) for it in cases):
                 raise self._file.mistake((*override.where, "where"), "fits no case")
@@ -199,16 +206,6 @@ class _Reader:
             return values[match[1]]
 
         return str(self._base / re.sub(r"\{(\w*)\}", value, path))
-
-    def _refuse_twins(self, cases: Sequence[SuiteCase]) -> None:
-        seen: dict[str, SuiteCase] = {}
-        for case in cases:
-            twin = seen.setdefault(case.id.casefold(), case)  # some file systems do not tell upper from lower case
-            if twin is not case:
-                message = (
-                    f"{case.id} is there already, from {dotted_key(twin.where)}; give its ep or shape another name"
-                )
-                raise self._file.mistake(case.where, message)
 
     def _bench(self, table: dict[str, Any], where: Where, defaults: dict[str, Any]) -> _Bench:
         self._tables.check_keys(table, where, ("model", "ep", "shapes", *candidates(), *KEYS))
