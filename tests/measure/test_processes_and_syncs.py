@@ -1,14 +1,16 @@
-"""What a side makes of synchronizations that other processes, or the end of one, found to return early."""
+"""In how many processes it is measured, and what a side makes of synchronizations that others, or the end of one, found to return early."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ortbench.measure.configuration import Configuration
+from ortbench.measure.driver import Driver
 from ortbench.model.modes import READBACK, RUN
-from ortbench.plan.plan import Plan
+from ortbench.plan.plan import Loop, Plan
 from tests.conftest import MODELS
 
 MODE = "device-resident"
@@ -76,3 +78,16 @@ def test_what_returns_early_in_the_end_is_replaced_in_the_next_process_and_fails
     copies = Side(RUN, early=("h2d (run)",)).measured()
     copies.check()
     assert copies.cases[MODE].status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("asked", "budget_s", "most", "count"),
+    [(None, 15.0, 9, 5), (None, 6.0, 9, 3), (None, 3.0, 9, 1), (None, 15.0, 3, 3), (None, 15.0, 2, 1), (2, 0.0, 0, 2)],
+)
+def test_it_is_measured_in_three_to_five_processes_or_in_one(
+    asked: int | None, budget_s: float, most: int, count: int
+) -> None:
+    """As many as start, in a second each, in a third of the time."""
+    one = SimpleNamespace(plan=Plan("m.onnx", modes=("cpu-tensors",), loop=Loop(processes=asked)), timeline=None)
+    driver: Any = SimpleNamespace(configurations=[one], start_s=1.0)
+    assert Driver.count_processes(driver, budget_s, most) == count

@@ -1,4 +1,4 @@
-"""A worker that dies or hangs: one line. What was measured is kept, and the other modes go on (tests/measure/test_driver.py)."""
+"""A worker that dies or hangs: one line. What was measured is kept, and the other modes go on (tests/worker/test_pipelined.py)."""
 
 from __future__ import annotations
 

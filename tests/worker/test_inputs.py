@@ -99,9 +99,6 @@ def test_sums_of_what_is_known_in_a_loop() -> None:
 FREE = "onnx.tools.update_model_dims.update_inputs_outputs_dims makes a copy of the model with free dimensions"
 
 
-FREE = "onnx.tools.update_model_dims.update_inputs_outputs_dims makes a copy of the model with free dimensions"
-
-
 # What a user meets first is in tests/cli/refusals.txt.
 @pytest.mark.parametrize(
     ("specs", "shapes", "dims", "message"),

@@ -286,10 +286,3 @@ def test_an_ep_that_is_called_what_its_library_is_registered_as(tmp_path: Path) 
     result = measure(MODELS / "tiny.onnx", "--ep", library, "--mode", "device-tensors", *ONCE, out=tmp_path / "out")
     assert (result["target"]["ep"], result["target"]["ep_library"]) == ("mine", str(library))
     assert result["placement"]["nodes"] == {"mine": 1}
-
-
-@pytest.mark.process
-def test_plugin_packages_are_registered_first(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    line = ("--ep", "prefer-gpu", "--mode", "cpu-tensors", *QUICK)
-    target = measure(MODELS / "tiny.onnx", *line, out=tmp_path, prefix=software_gpu)["target"]
-    assert (target["ep"], target["device"]["vendor_id"]) == ("WebGpuExecutionProvider", 0x1002)

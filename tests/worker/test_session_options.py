@@ -138,20 +138,6 @@ def test_every_run_of_every_mode_has_it(real_library: Path) -> None:
 SHRINKS = "memory.enable_memory_arena_shrinkage"
 
 
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ("a" * 1025 + "=1", "--run-config: Config key is empty or longer than maximum length 1024"),
-        (f"{SHRINKS}=tpu:0", f"the model refuses to run with --run-config {SHRINKS}=tpu:0 and synthetic inputs"),
-    ],
-)
-def test_what_is_refused_is_a_line(entry: str, message: str, tmp_path: Path) -> None:
-    ran = ortbench("run", TINY, "--ep", "cpu", "--run-config", entry, "--out", tmp_path)
-    assert (ran.code, ran.out) == (2, "")
-    assert message in ran.error_line
-
-
 NO_ENTRY = "does nothing: it is an attribute of SessionOptions and no entry"
 NOT_KNOWN = "probably does nothing: ONNX Runtime 1.31.1 knows no such entry"
 SPINNING = f"{NOT_KNOWN}; the nearest that it knows is session.intra_op.allow_spinning"
