@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
 import struct
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import requires
@@ -282,25 +279,6 @@ def test_what_is_packed_has_the_code_of_one_architecture() -> None:
         assert (byte * count in library, byte * count in slim) == (True, False)
     with pytest.raises(SystemExit, match="no code for sm_120"):
         pack.with_one_architecture(library, 120)
-
-
-def test_what_is_there_is_not_packed_and_parts_make_the_whole(tmp_path: Path) -> None:
-    site, out = tmp_path / "site", tmp_path / "out"
-    out.mkdir()
-    for name in ("one", "two"):
-        info = site / f"{name}-1.0.dist-info"
-        info.mkdir(parents=True)
-        (site / name).mkdir()
-        (site / name / "__init__.py").write_bytes(os.urandom(1_500_000))
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.title()}\nVersion: 1.0\n")
-        (info / "RECORD").write_text(f"{name}/__init__.py,,\n{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
-    pack.leave_out(site, ["ONE", "what-is-not-packed"])
-    assert sorted(path.name for path in site.iterdir()) == ["two", "two-1.0.dist-info"]
-    parts = pack.pack(site, out, 1)
-    assert [path.name for path in parts] == ["site.tar.xz.00", "site.tar.xz.01"] == sorted(os.listdir(out))
-    whole = io.BytesIO(b"".join(path.read_bytes() for path in parts))
-    with tarfile.open(fileobj=whole) as tar:
-        assert "two/__init__.py" in tar.getnames()
 
 
 @pytest.mark.process
