@@ -23,12 +23,7 @@ from ortbench.analysis.comparison import (
     rows,
     word,
 )
-from ortbench.analysis.intervals import (
-    PAIRS,
-    PARTS,
-    fewest,
-    ratio_of_medians,
-)
+from ortbench.analysis.intervals import PAIRS, PARTS, fewest, ratio_of_medians
 from ortbench.analysis.noise import more_rounds
 from ortbench.analysis.series import STATISTICS, Selection
 from ortbench.core.stats import FEWEST

@@ -19,7 +19,7 @@ from ortbench.features.gate.gates import verdict_on
 from ortbench.features.sweep.analysis import has_a_cost, new_switching
 from ortbench.model.modes import CPU, DEVICE, RESIDENT
 from ortbench.model.result import Result
-from tests.results import MS, decoding, measured, published, steady
+from tests.results import MS, measured, published, steady
 
 # Intervals with what they say at the margin of 2 %, and whether what lies there is at most 2 % more.
 INTERVALS: list[tuple[tuple[float, float], Verdict, bool | None]] = [
@@ -55,13 +55,6 @@ def modes(ends: tuple[float, float], mode: str) -> Result:
     return made
 
 
-def loop(ends: tuple[float, float], mode: str) -> Result:
-    made = decoding()
-    (case,) = (it for it in made.cases if it.mode == mode)
-    case.speedup = Value(math.sqrt(ends[0] * ends[1]), ends)
-    return made
-
-
 def pipeline(ends: tuple[float, float], mode: str) -> Result:
     made, case = published(), measured(mode, latency=steady([MS]))
     depth: Any = {"depth": 2}
@@ -77,7 +70,6 @@ def pipeline(ends: tuple[float, float], mode: str) -> Result:
     [
         (modes, DEVICE, {"modes", "replacement"}, {"faster", "tied"}, {"none-faster"}, {"none-faster", "same"}),
         (modes, RESIDENT, {"modes", "residency"}, {"faster"}, {"none-faster"}, {"none-faster"}),
-        (loop, RESIDENT, {"modes", "residency"}, {"faster"}, {"none-faster"}, {"none-faster"}),
         (pipeline, "pipelined", {"pipeline"}, {"faster"}, {"slower"}, {"same"}),
     ],
 )

@@ -11,18 +11,7 @@ from ortbench.analysis.node_times import name_node
 from ortbench.core.eps import CPU_EP
 from ortbench.core.errors import BadInput
 from ortbench.facts.sentences import sentence
-from ortbench.features.why.analysis import (
-    ADDED,
-    CHANGED,
-    FUSED,
-    MOVED,
-    REPLACED,
-    REST,
-    SAME,
-    changes,
-    rows,
-    whole,
-)
+from ortbench.features.why.analysis import ADDED, CHANGED, FUSED, MOVED, REPLACED, REST, SAME, changes, rows, whole
 from ortbench.features.why.facts import Why, confirmation, explain, float_confirmation, limit_facts, why_data, why_facts
 from ortbench.features.why.report import _table
 from ortbench.model.result import Result

@@ -26,16 +26,7 @@ from ortbench.model.result import FAILED, Case, Result, empty
 from ortbench.model.result_file import result_json, save
 from ortbench.model.schema import Direction, Link, Sync
 from tests.expect import there
-from tests.results import (
-    change,
-    measured,
-    nvidia_result,
-    result_of,
-    steady,
-    tensor,
-    values,
-    with_bytes,
-)
+from tests.results import change, measured, nvidia_result, result_of, steady, tensor, values, with_bytes
 
 kB, MB = 1_000, 1_000_000
 
