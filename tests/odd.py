@@ -65,15 +65,6 @@ def usual(scale: float = MS, rounds: int = 20, n: int = 5, tail: float = 0.0) ->
     return result_of(cpu, device, resident, broken("host-accessible", UNSUPPORTED, "there is no such memory"))
 
 
-def nothing() -> Result:
-    return result_of(*[broken(mode, UNSUPPORTED, "only tensors can be bound") for mode in MODES])
-
-
-def failed() -> Result:
-    differs = broken("device-tensors", FAILED, "output y differs: 3 of 10 values", latency=steady([MS] * 3))
-    return result_of(usual().cases[0], differs, broken("device-resident", FAILED, "the worker died"))
-
-
 def without_samples(result: Result | None = None) -> Result:
     """Which has fewer pictures, and so is drawn in a third of the time."""
     result = result or usual()
@@ -157,8 +148,12 @@ def evil() -> Result:
 
 ODD: dict[str, Callable[[], Result]] = {
     "usual": usual,
-    "nothing": nothing,
-    "failed": failed,
+    "nothing": lambda: result_of(*[broken(mode, UNSUPPORTED, "only tensors can be bound") for mode in MODES]),
+    "failed": lambda: result_of(
+        usual().cases[0],
+        broken("device-tensors", FAILED, "output y differs: 3 of 10 values", latency=steady([MS] * 3)),
+        broken("device-resident", FAILED, "the worker died"),
+    ),
     "one-sample": lambda: result_of(measured("cpu-tensors", latency={0: [5 * MS]})),
     "no-time-at-all": lambda: result_of(*[measured(mode, latency=steady([0] * 20)) for mode in MODES]),
     "far-apart": lambda: result_of(

@@ -65,14 +65,6 @@ class LastForAll(ResidentLoop):
         return before, lambda: [back() for back in backs]
 
 
-class ArraysNotFedBack(CpuLoop):
-    """Every step has the first state."""
-
-    def _step(self, *given: Any) -> None:
-        super()._step(*given)
-        self._state = self._first
-
-
 class GrownOnce(ResidentLoop):
     """What was handed on once is handed on for ever."""
 
@@ -117,7 +109,7 @@ GRAPHS = {
     "slow": "g (float[64] state, float[64] x) => (float[64] state_out, float[64] y) { state_out = Tanh(state) y = Mul(state, x) }",
 }
 _OF_CELL: list[type[LoopMode]] = [
-    ResidentLoop, HostAccessibleLoop, CpuLoop, NotFedBack, NeverBegun, LastForAll, ArraysNotFedBack,
+    ResidentLoop, HostAccessibleLoop, CpuLoop, NotFedBack, NeverBegun, LastForAll,
 ]  # fmt: skip
 CASES: list[tuple[type[LoopMode], str]] = [
     *((kind, "cell") for kind in _OF_CELL), (ResidentLoop, "grow"), (SharedLoop, "relu"), (ResidentLoop, "late"),

@@ -56,10 +56,7 @@ def stats(arguments: list[str]) -> int:
     ranges = [it for outer in _captured(report).ranges for it in outer.walk()]
     export = Export()
     for it in ranges:
-        assert it.name is not None
-        assert it.start_ns is not None
-        assert it.end_ns is not None
-        export.push_pop("ortbench", it.name, it.start_ns, it.end_ns)
+        export.push_pop("ortbench", it.name or "", it.start_ns or 0, it.end_ns or 0)
     if os.environ.get("REFDEVICE_TRACE") and ranges:
         first, last = min(it.start_ns or 0 for it in ranges), max(it.end_ns or 0 for it in ranges)
         _gpu_work(export, Trace.read(Path(os.environ["REFDEVICE_TRACE"])), (first, last))

@@ -109,21 +109,15 @@ def users(file: Path) -> dict[int, tuple[int, int]]:
 
 
 class Card:
-    """What all processes see of the card, in a file: its energy counter, and to what its clocks are locked.
+    """What all processes see of the card, in a file, which is made: its energy counter, and to what its clocks are locked."""
 
-    Args:
-        path: of the file, which is made.
-        doze_ms: how long after its last work the SM clock falls from 1000 to `DOZE_MHZ`, and kernels with it; 0 for never.
-    """
-
-    _LAYOUT = struct.Struct("6d7q")  # as in softcuda_card.h
+    _LAYOUT = struct.Struct("4d6q")  # as in softcuda_card.h
     IDLE_W, KERNEL_W, COPY_W = 20.0, 100.0, 30.0  # what it draws always, more while a kernel runs, and for each copy
-    STEP_MS, DOZE_MHZ = 20.0, 210.0  # how often its counter moves, and its clock when it dozes
+    STEP_MS = 20.0  # how often its counter moves
 
-    def __init__(self, path: Path, doze_ms: float = 0.0) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        law = (self.IDLE_W, self.KERNEL_W, self.COPY_W, self.STEP_MS, doze_ms, self.DOZE_MHZ)
-        path.write_bytes(self._LAYOUT.pack(*law, 1, *[0] * 6))
+        path.write_bytes(self._LAYOUT.pack(self.IDLE_W, self.KERNEL_W, self.COPY_W, self.STEP_MS, 1, *[0] * 5))
 
     @property
     def locked_mhz(self) -> int:

@@ -1,12 +1,9 @@
 /* What every process on the machine sees of the card: what it has drawn, and to what its clocks are locked. It lies in the file
- * that SOFTCUDA_CARD names, which softcuda.py explains; without one the card has no energy counter and no clocks to lock.
+ * that SOFTCUDA_CARD names, which __init__.py explains; without one the card has no energy counter and no clocks to lock.
  *
  * The law of power: `idle_w` always, `kernel_w` more while a kernel runs, `copy_w` more for each copy that is under way. The
  * counter is its integral, and moves once in `step_ms`, as those of cards do. A reading of the power is its mean over the last
  * second, as it is from Ampere on: over as much of it as the process that reads it has seen.
- *
- * The law of clocks: `doze_ms` after its last kernel or copy ended the SM clock falls to `doze_mhz`, and a kernel that begins then takes as
- * many times as long as the clock has fallen. With `doze_ms` 0 it never does, and never where clocks are locked.
  */
 #ifndef SOFTCUDA_CARD_H
 #define SOFTCUDA_CARD_H
@@ -23,12 +20,11 @@
 #include "../device_basics.h"
 
 typedef struct {
-  double idle_w, kernel_w, copy_w, step_ms, doze_ms, doze_mhz; /* written by softcuda.py */
+  double idle_w, kernel_w, copy_w, step_ms; /* written by __init__.py */
   int64_t counter;                          /* 0: it has none, and tells its power alone */
   _Atomic int64_t kernel_ns, copy_ns;       /* for which the card has worked so far */
   _Atomic int64_t step;                     /* the number of the last step that somebody saw ... */
   _Atomic int64_t millijoules;              /* ... and what the counter stands at since */
-  _Atomic int64_t worked_ns;                /* when the last kernel or copy ended */
   _Atomic int64_t locked_mhz;               /* 0: to nothing */
 } Card;
 
@@ -57,16 +53,13 @@ static void draw(bool kernel, int64_t begin, int64_t end) {
   Card *card = open_card();
   if (!card) return;
   atomic_fetch_add(kernel ? &card->kernel_ns : &card->copy_ns, end - begin);
-  atomic_store(&card->worked_ns, end);
 }
 
 /* What the SM clock stands at. */
 static unsigned sm_mhz(void) {
   Card *card = open_card();
   int64_t locked = card ? atomic_load(&card->locked_mhz) : 0;
-  if (locked) return (unsigned)locked;
-  bool dozes = card && card->doze_ms > 0 && now_ns() - atomic_load(&card->worked_ns) > card->doze_ms * 1e6;
-  return dozes ? (unsigned)card->doze_mhz : SM_MHZ;
+  return locked ? (unsigned)locked : SM_MHZ;
 }
 
 /* What the card has drawn until now, mJ. */

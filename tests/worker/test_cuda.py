@@ -14,12 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from ortbench.features.load.analysis import load_cases
 from ortbench.model.modes import DEVICE, MODES, RESIDENT
-from ortbench.model.result_file import load
 from tests import softcuda
 from tests.conftest import MODELS, cases, command, measure, ortbench
-from tests.expect import there
 from tests.softcuda import Card, Config, Record
 
 pytestmark = pytest.mark.process
@@ -240,17 +237,3 @@ def test_who_may_not_lock_clocks_is_told_what_does_it(software_cuda: tuple[str, 
     prefix = with_knobs(software_cuda, Config(card=Card(tmp_path / "card").path))
     ran = ortbench(*asked, "--lock-clocks", 5000, prefix=prefix)
     assert (ran.code, ran.error_line) == (2, "--lock-clocks 5000: GPU 0 does not take it: Invalid Argument")
-
-
-def test_a_card_that_dozes_between_requests_takes_longer(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
-    """The clock falls to 210 of 1000 MHz after 0.1 s, and a request comes each 0.33 s: a kernel takes 4.8 times as long. The
-    first request may still meet a card that is awake, so there must be enough others. That it is said is held by
-    tests/facts/test_load.py."""
-    prefix = with_knobs(software_cuda, Config(kernel_us=20_000, card=Card(tmp_path / "card", doze_ms=100).path))
-    asked = ("--ep", "cuda", "--mode", RESIDENT, "--rate", 3, "--arrivals", "uniform", "--duration", 5, "--warmup", 1)
-    ran = ortbench("load", TINY, *asked, "--out", tmp_path / "out", prefix=prefix)
-    assert ran.code == 0, ran.err
-    result = load(next((tmp_path / "out").glob("load-*/result.json")))
-    alone, (level,) = there(result.case(RESIDENT)), load_cases(result)
-    assert (alone.value("sm_clock"), level.value("sm_clock")) == (1000, 210)
-    assert there(level.stats("service_time")).median > 1.5 * there(alone.stats("latency")).median

@@ -194,13 +194,6 @@ def device_of(library: Path, main: Mapping[str, str] | None = None, **knobs: Any
     return device
 
 
-@pytest.mark.process
-def test_devices_shows_the_memory_and_what_can_be_done_with_it(library: Path) -> None:
-    device = device_of(library, **ON_CPU)
-    assert device["memory"] == MEMORY
-    assert {mode for mode, why in device["modes"].items() if why} == {"pipelined"}
-
-
 # The sync at the end of a measurement
 
 
