@@ -71,7 +71,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 machine.take_place()  # that of the tests is busy now and then
 
 
-# A test that says nothing else of itself is pure, and is held to it.
+# A test that says nothing else of itself is pure, and is held to it, unless it is one of commands, in tests/jobs.
 _pure = False
 _clock: Clock | None = None
 _start = subprocess.Popen.__init__
@@ -92,8 +92,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _WIDE & set(getattr(item, "fixturenames", ())) and "timing" not in _marks(item):
             item.add_marker(pytest.mark.wide)
-        if not _marks(item) & {"process", "timing", "wide"}:
-            item.add_marker(pytest.mark.pure)
+        if not _marks(item) & {"process", "timing", "wide", "pure"}:
+            item.add_marker(pytest.mark.process if item.path.parent.name == "jobs" else pytest.mark.pure)
 
 
 def _marks(item: pytest.Item) -> set[str]:

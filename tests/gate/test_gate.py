@@ -127,9 +127,7 @@ def test_nothing_is_decided_while_the_medians_say_otherwise() -> None:
     assert check.doubt is not None
     assert "the ratio of the medians, 1.191, lies on the other side" in check.doubt
     assert check.text.endswith(check.doubt)
-    for number in range(24, 60):  # the machine is quiet: both say the same
-        tests.add(BASELINE, "cpu-tensors", "latency", number, [1000, 1000, 1000])
-        tests.add(CANDIDATE, "cpu-tensors", "latency", number, [900, 900, 900])
+    hear(tests, 900, 1000, range(24, 60))  # the machine is quiet: both say the same
     assert (tests.check(it).verdict, tests.check(it).doubt) == (PASSED, None)
 
 
@@ -208,9 +206,7 @@ def test_a_mode_is_decided_when_all_its_ratio_tests_are() -> None:
     of_device = {f"device-tensors {name}": verdict for name, verdict in found.items()}
     assert verdicts(checks(sequential)) == {"cpu-tensors latency median": PASSED, **of_device}
     assert open_modes(sequential) == {"device-tensors"}
-    for number in range(20, 200):
-        sequential.add(CANDIDATE, "device-tensors", "latency", number, [1200] * 3)
-        sequential.add(BASELINE, "device-tensors", "latency", number, [1000] * 3)
+    hear(sequential, 1200, 1000, range(20, 200), mode="device-tensors")
     assert open_modes(sequential) == set()
 
 

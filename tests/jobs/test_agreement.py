@@ -47,6 +47,7 @@ def in_processes(mode: str, *medians: int) -> Case:
     return case
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     ("medians", "more"),
     [
@@ -65,7 +66,6 @@ def test_modes_go_on_while_processes_disagree(medians: dict[str, Sequence[int]],
     assert disagreeing_modes([in_processes(mode, *of) for mode, of in medians.items()]) == more
 
 
-@pytest.mark.process
 def test_a_mode_that_processes_agree_on_is_settled(library: Path, clock: Clock, tmp_path: Path) -> None:
     """As much longer for each call in one process makes another ratio of modes that differ, and the same of those that do not."""
     processes, result, text = run(library, tmp_path / "quiet")

@@ -20,8 +20,6 @@ from tests.refdevice import MEMORIES, Config, Events, Trace
 from tests.truth import block_events, is_kind
 from tests.virtual import CALL_NS
 
-pytestmark = pytest.mark.process
-
 
 def figures(result: Result) -> dict[tuple[str, Direction, int], Case]:
     return {(memory_of(it), way, size_of(it)): it for way in DIRECTIONS for it in measured_cases(result, way)}

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pytest
-
 from ortbench.__main__ import main
 from ortbench.features.certificate import job
 from ortbench.model.certificate import KeptCertificate, identify
@@ -19,7 +17,6 @@ from ortbench.plan.target import Target
 from tests.conftest import MODELS, ONCE, ortbench
 from tests.gate.test_certificate import CERTIFICATE
 
-pytestmark = pytest.mark.process
 DEVICE = "ORTBENCH_TESTS_DEVICE"  # the library
 
 

@@ -26,8 +26,6 @@ from tests.refdevice import Config, Trace
 from tests.truth import block_events, is_kind
 from tests.worker import saved
 
-pytestmark = pytest.mark.process
-
 BYTES = 4 * 96  # of each tensor of `MODELS_OF_CHAIN`
 MODELS_OF_CHAIN = {
     "first": "(float[1,96] x) => (float[1,96] y) { a = Tanh(x)\n y = Relu(a) }",

@@ -13,6 +13,8 @@ from ortbench.features.suite.job.jobs import files_at, jobs_of, with_files
 from ortbench.plan.toml_file import Demand
 from tests.conftest import MODELS, ortbench_here
 
+pytestmark = pytest.mark.pure
+
 
 def test_a_case_without_cards_takes_all_cpus_of_a_machine() -> None:
     cpus = {"CPU": 8, "memory": 1e9, "node:10.0.0.1": 1}

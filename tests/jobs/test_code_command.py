@@ -19,8 +19,6 @@ from tests.environments import Environment, plain, without_ortbench
 from tests.refdevice import Config
 from tests.worker import saved
 
-pytestmark = pytest.mark.process
-
 TINY, MULTI, LOOPED = (MODELS / f"{name}.onnx" for name in ("tiny", "multi_output", "loop_on_device"))
 HOST_MODES = ("cpu-tensors", "device-tensors", "device-resident", "host-accessible")
 HOST_LOOPS = tuple(mode for mode in LOOP_MODES if mode != "shared")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,8 +13,6 @@ from ortbench.model.result_file import save
 from tests.analysis.test_why import LAYERS, chain, nodes_of
 from tests.conftest import MODELS, ONCE, ortbench
 from tests.results import measured, result_of, steady, tensor
-
-pytestmark = pytest.mark.process
 
 
 def at(factor: float, batch: int = 1, name: str | None = None) -> Result:
@@ -84,11 +81,6 @@ def test_files_that_a_glob_names_beside_results_are_passed_over(tmp_path: Path) 
 # run with several EPs
 
 
-def results_in(out: Path) -> dict[str, Any]:
-    (folder,) = out.glob("[!.]*")
-    return {path.parent.name: json.loads(path.read_text()) for path in folder.glob("*/result.json")}
-
-
 @pytest.mark.parametrize(
     ("ep", "options", "message"),
     [("cuda", (), "cuda: "), ("library", ("--no-cpu-fallback", "--mode", "cpu-tensors"), "stay on the CPU")],
@@ -100,4 +92,4 @@ def test_an_ep_that_cannot_leaves_the_others(
     ran = ortbench("run", MODELS / "transformer_ids.onnx", "--ep", "cpu", *other, *ONCE, "--out", tmp_path)
     assert ran.code == 1
     assert message in ran.error_line
-    assert [*results_in(tmp_path)] == ["cpu"]
+    assert [path.parent.name for path in tmp_path.glob("[!.]*/*/result.json")] == ["cpu"]

@@ -11,8 +11,6 @@ import pytest
 from tests.conftest import ortbench, since_runtime
 from tests.refdevice import Config
 
-pytestmark = pytest.mark.process
-
 
 def check(library: Path, *options: str, **knobs: Any) -> tuple[int, dict[str, tuple[str, str]]]:
     line = ("devices", "--check", library, *options, "--json", "-")

@@ -17,8 +17,6 @@ from ortbench.__main__ import main
 from tests.conftest import MODELS, ONCE, lacking, ortbench
 from tests.softcuda import Config
 
-pytestmark = pytest.mark.process
-
 TOO_HOT = 0x40  # nvmlClocksEventReasonHwThermalSlowdown
 
 

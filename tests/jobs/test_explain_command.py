@@ -33,7 +33,6 @@ def headings(lines: list[str]) -> list[str]:
     return [line for line in lines if line and not line.startswith(" ") and ": see " not in line]
 
 
-@pytest.mark.process
 def test_the_command() -> None:
     ran = ortbench("explain", "sync", COLUMNS="80")
     assert (ran.code, ran.err) == (0, "")
@@ -42,6 +41,7 @@ def test_the_command() -> None:
     assert (option, "(run, load, loop, chain, " in meaning) == ("--rtol", True)
 
 
+@pytest.mark.pure
 def test_every_command_finding_and_word_can_be_typed(explained: Explained) -> None:
     for name, command in commands().items():
         lines = explained(f"ortbench {name}")
@@ -61,6 +61,7 @@ def test_every_command_finding_and_word_can_be_typed(explained: Explained) -> No
         assert any(re.split(r", an? ", line)[0] == entry.word for line in headings(explained(entry.word)))
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
@@ -75,6 +76,7 @@ def test_spellings(typed: str, found: list[str], explained: Explained) -> None:
     assert headings(explained(typed)) == found
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     ("typed", "word"),
     [("response time", "latency"), ("synchronization", "sync"), ("KV cache", "state"), ("no difference", "same")],
@@ -85,6 +87,7 @@ def test_a_term_of_other_tools_leads_to_the_word(typed: str, word: str, explaine
     assert any(line.partition(",")[0] == word for line in lines)
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     ("typed", "found"),
     [

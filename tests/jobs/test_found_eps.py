@@ -21,8 +21,6 @@ from tests.expect import refusal, there
 from tests.packages import having, install, put
 from tests.refdevice import EP_NAME
 
-pytestmark = pytest.mark.process
-
 Ask = Callable[..., list[Plugin]]
 RUN = ("run", MODELS / "tiny.onnx", "--mode", "cpu-tensors", *ONCE, "--json", "-")
 PATH = "from pathlib import Path\ndef get_library_path(): return Path(__file__).parent / 'libvendor.so'\n"

@@ -13,8 +13,6 @@ from tests.conftest import Ran, modes, ortbench
 from tests.results import result_of
 from tests.truth import relu_model
 
-pytestmark = pytest.mark.process
-
 
 def live(library: Path, folder: Path, *options: object) -> Ran:
     model, device = relu_model(folder / "m.onnx", 1 << 16), ("--ep", library, "--ep-option", "compute_us=3000")

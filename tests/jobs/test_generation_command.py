@@ -27,8 +27,6 @@ from tests.truth import What, run_on_device
 from tests.virtual import CALL_NS
 from tests.worker import saved
 
-pytestmark = pytest.mark.process
-
 PROMPT, TOKENS, VOCAB = 4, 6, 8
 COPY_NS = 10_000  # what a copy takes beside its bytes
 # The next token is the one behind, by nodes of the CPU; the device has the logits and the cache.

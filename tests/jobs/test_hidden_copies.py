@@ -23,8 +23,6 @@ from tests.refdevice import Config
 from tests.truth import in_fork, run_on_device
 from tests.worker import saved
 
-pytestmark = pytest.mark.process
-
 ISLAND = MODELS / "cpu_island.onnx"
 
 # The reference device has neither Det nor Hardmax; it has Relu, Sigmoid, Add and Mul.
@@ -93,10 +91,6 @@ def print_passes() -> None:
 PASSES = f"{print_passes.__module__}:{print_passes.__name__}"
 
 
-def by_name(found: dict[str, Any]) -> dict[str, Any]:
-    return {Path(path).stem: it for path, it in found.items()}
-
-
 def copies(found: dict[str, Any]) -> list[tuple[Any, ...]]:
     """The Memcpy nodes as `COPIES` writes them."""
     firsts = [min(node["name"] for node in island["nodes"]) for island in found["islands"]]
@@ -126,8 +120,12 @@ def check(found: dict[str, Any]) -> None:
 def test_copies_and_who_forces_them_where_an_ep_compiles(library: Path, folder: Path, tmp_path: Path) -> None:
     apart = tmp_path / "apart.onnx"
     onnx.save(onnx.load(ISLAND), apart, save_as_external_data=True, location="weights", size_threshold=0)
-    in_ort_format = written_in_ort_format(tmp_path)
-    found = by_name(in_fork(PASSES, library, *sorted(folder.glob("*.onnx")), apart, in_ort_format))
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "island.ort")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    onnxruntime.InferenceSession(ISLAND, options, providers=["CPUExecutionProvider"])
+    paths = (*sorted(folder.glob("*.onnx")), apart, tmp_path / "island.ort")
+    found = {Path(path).stem: it for path, it in in_fork(PASSES, library, *paths).items()}
     assert "ORT format" in found.pop("island")["problem"]
     assert copies(found.pop("apart")) == [
         ("determinants", "from host", "Det_4", "Det_4"), ("matrices", "to host", "Det_4", "Det_4"),
@@ -135,14 +133,6 @@ def test_copies_and_who_forces_them_where_an_ep_compiles(library: Path, folder: 
     check(found)
     operators = {row["op"] for row in found["two"]["operators"]}
     assert operators == {"compiled graph", "Det", "MemcpyToHost", "MemcpyFromHost"}
-
-
-def written_in_ort_format(folder: Path) -> Path:
-    options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath = str(folder / "island.ort")
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    onnxruntime.InferenceSession(ISLAND, options, providers=["CPUExecutionProvider"])
-    return folder / "island.ort"
 
 
 # Only the first run of the measured worker has tensors in host memory.

@@ -30,7 +30,6 @@ def scaling(path: Path, factor: float, weights: str) -> Path:
     return path
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("name", ["m.onnx", "weights"])
 def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
     """By another one, or by one with a name in it of the same length, when the second process starts."""
@@ -52,6 +51,7 @@ def test_a_model_that_is_replaced(name: str, tmp_path: Path) -> None:
     assert len(case["samples"]["latency"]) == 2
 
 
+@pytest.mark.pure
 def test_files_are_compared_by_their_content_only_where_the_system_says_that_they_may_differ(tmp_path: Path) -> None:
     model = tmp_path / "m[1].onnx"
     beside = (model.name, f"{model.name}.data", f"{model.name}_data", "m[1].data")

@@ -25,8 +25,6 @@ from tests.refdevice import Config
 from tests.truth import relu_model, run_on_device
 from tests.virtual import CALL_NS
 
-pytestmark = pytest.mark.process
-
 # In virtual time, with one client: a call of a run and its end, and what the host does from the end of a request to the
 # beginning of the next one that waits.
 SERVICE_NS, BETWEEN_NS = 2 * CALL_NS, 4 * CALL_NS

@@ -20,8 +20,6 @@ from tests.truth import block_events, is_kind, run_on_device
 from tests.versions import VERSIONS, environment
 from tests.worker import saved
 
-pytestmark = pytest.mark.process
-
 STEPS = 6
 STATE, X, Y = 4 * 65536, 4 * 65536, 4 * 16384  # bytes, of loop_on_device
 ROW = 4 * 2 * 16  # bytes that growing_on_device adds in each step

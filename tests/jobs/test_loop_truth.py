@@ -19,8 +19,6 @@ from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import What, relu_model, run_on_device
 from tests.virtual import CALL_NS
 
-pytestmark = pytest.mark.process
-
 STEPS = {f"step {number}": 1 for number in range(5)}
 RUNS = {"first": 1, "middle": 3, "last": 1}  # of the stages of a chain
 ONE_LOOP = ("--steps", len(STEPS), "--iterations", 4, "--warmup", 1)

@@ -15,8 +15,6 @@ from tests.refdevice import Config, Trace
 from tests.truth import relu_model, run_on_device
 from tests.worker import saved
 
-pytestmark = pytest.mark.process
-
 QUICK = ("--iterations", 2, "--warmup", 1, "--measure-memory")
 SIZE = 1 << 16  # of the one input and of the one output
 TOKEN = 4  # a value that is read back, as a wait

@@ -12,8 +12,6 @@ import pytest
 from tests.conftest import MODELS, ONCE, ortbench
 from tests.versions import environment
 
-pytestmark = pytest.mark.process
-
 OTHER = "OtherExecutionProvider"
 ENTRIES = {"session.intra_op.allow_spinning": "0", "session.set_denormal_as_zero": "1"}
 

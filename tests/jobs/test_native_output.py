@@ -33,6 +33,7 @@ def kept(out: Path) -> list[str]:
 # What is a warning
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     ("line", "first"),
     [
@@ -52,7 +53,6 @@ def test_what_counts_as_a_warning(line: str, first: str | None) -> None:
     assert output.warning(where_shown=True) == (None if first is None else f"1 warning printed: {first}")
 
 
-@pytest.mark.process
 def test_a_file_has_it_and_the_screen_a_line(unused: Path, tmp_path: Path) -> None:
     ran = ortbench("run", unused, *CPU, "--intra-op-threads", "1,2", "--out", tmp_path, **{SCREEN: ""})
     assert (ran.code, ran.error_line) == (0, FIRST)
@@ -65,7 +65,6 @@ def test_a_file_has_it_and_the_screen_a_line(unused: Path, tmp_path: Path) -> No
     assert next(it for it in text.splitlines() if it.startswith("# process ")).endswith(": intra-op-threads=1")
 
 
-@pytest.mark.process
 def test_what_saves_no_result_says_it_and_quiet_commands_do_not(unused: Path, tmp_path: Path) -> None:
     ran = ortbench("inspect", unused, "--ep", "cpu", cwd=tmp_path)
     assert ran.error_line == "2 warnings printed: Removing initializer 'spare'. It is not used by a…"
@@ -77,7 +76,6 @@ def test_what_saves_no_result_says_it_and_quiet_commands_do_not(unused: Path, tm
         assert (ran.code, kept(tmp_path / "nothing")) == (code, [])
 
 
-@pytest.mark.process
 def test_a_case_has_its_own_and_the_suite_one_line(unused: Path, tmp_path: Path) -> None:
     modes = "mode = 'cpu-tensors'\niterations = 1\nwarmup = 1"
     cases = f"[[bench]]\nmodel = '{unused}'\n{modes}\n[[bench]]\nmodel = '{TINY}'\n{modes}"
@@ -88,7 +86,6 @@ def test_a_case_has_its_own_and_the_suite_one_line(unused: Path, tmp_path: Path)
     assert kept(tmp_path / "out") == ["unused--cpu/stderr.txt"]
 
 
-@pytest.mark.process
 def test_all_that_a_lost_worker_printed_is_kept(library: Path, unused: Path, tmp_path: Path) -> None:
     knobs = Config(fault="abort", fault_at="run", fault_when="1").environ()
     ran = ortbench("run", unused, "--ep-library", library, *ONCE, "--out", "out", cwd=tmp_path, **knobs)
@@ -99,6 +96,7 @@ def test_all_that_a_lost_worker_printed_is_kept(library: Path, unused: Path, tmp
     assert warning.startswith(f"ortbench: 2 warnings in out/{path}: Removing init")
 
 
+@pytest.mark.pure
 def test_a_file_that_cannot_be_written_is_noted(tmp_path: Path) -> None:
     output.begin()
     output.keep_in(tmp_path / "gone")
@@ -115,7 +113,6 @@ read line; echo '{"ok": 1}'; read line; echo why it ended >&2; exit 3
 """
 
 
-@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="the worker is a shell script")
 def test_what_a_process_prints_is_cut_while_it_runs_and_what_comes_after_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

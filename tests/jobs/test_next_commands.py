@@ -18,7 +18,6 @@ from tests.benchmarks.same import SCENARIOS, Install
 from tests.conftest import MODELS, ONCE, clock_library, device_library, ortbench
 from tests.virtual import Clock
 
-pytestmark = pytest.mark.process
 # What makes a suggested command quick, where it says nothing else of how long it measures.
 _QUICK = {
     "run": ONCE, "loop": ONCE, "sweep": ONCE, "start": ("--iterations", 1), "soak": ("--iterations", 9), "chain": ONCE,

@@ -18,7 +18,6 @@ from tests.results import fact, values
 from tests.truth import relu_model, run_on_device
 from tests.virtual.machine import VARIABLE
 
-pytestmark = pytest.mark.process
 MS_DEVICE = Config(compute_us=1000)
 TWO = ("--mode", "cpu-tensors", "--mode", "device-resident", "--iterations", 200, "--warmup", 1)
 WAIT = ("--mode", "device-resident", "--iterations", 3, "--warmup", 1)

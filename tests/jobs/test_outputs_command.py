@@ -15,8 +15,6 @@ from tests.conftest import ONCE, Ran, ortbench
 from tests.jobs import json_in
 from tests.worker import saved
 
-pytestmark = pytest.mark.process
-
 ROWS, INPUTS, CLASSES = 16, 64, 10
 WEIGHTS = np.random.default_rng(3).standard_normal((INPUTS, CLASSES)).astype(np.float32)
 

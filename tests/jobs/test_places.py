@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import device_library, modes, ortbench
 from tests.expect import there
 from tests.refdevice import Config
 from tests.truth import run_on_device
 from tests.virtual import Clock
 from tests.worker import saved
-
-pytestmark = pytest.mark.process
 
 SIZE = 4 * 3 * 64 * 64
 

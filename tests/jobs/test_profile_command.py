@@ -17,8 +17,6 @@ from tests.conftest import Ran, ortbench
 from tests.refdevice import Config
 from tests.truth import relu_model
 
-pytestmark = pytest.mark.process
-
 BYTES = 1 << 20
 SHORT = ("--warmup", 1, "--iterations", 3)
 

@@ -18,7 +18,6 @@ from ortbench.features.doctor.job import of_environment
 from tests.conftest import MODELS, ONCE, lacking, ortbench
 from tests.environments import Environment, plain, with_onnxruntime_alone
 
-pytestmark = pytest.mark.process
 TINY, IDS = MODELS / "tiny.onnx", MODELS / "transformer_ids.onnx"
 CPU = ("--ep", "cpu", *ONCE)
 

@@ -10,9 +10,6 @@ import pytest
 from ortbench.model.settings import recorded_variables
 from tests.conftest import MODELS, ONCE, measure, ortbench
 
-pytestmark = pytest.mark.process
-
-
 HOSTILE, LOST = "\x1b[31mred\nline |<b>\u202e", "\N{REPLACEMENT CHARACTER}"
 
 

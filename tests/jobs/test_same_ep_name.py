@@ -13,8 +13,6 @@ from tests.conftest import MODELS, ONCE, device_library, ortbench
 from tests.packages import having, install
 from tests.refdevice import EP_NAME, VENDOR_ID
 
-pytestmark = pytest.mark.process
-
 TINY = MODELS / "tiny.onnx"
 CUDA = "CUDAExecutionProvider"
 PACKAGE = "onnxruntime-ep-cuda13"

@@ -44,7 +44,6 @@ LEAKS: dict[str, tuple[Path, dict[str, float], tuple[object, ...], str, float, s
 }  # fmt: skip
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_leak_is_found(leak: str, library: Path, tmp_path: Path) -> None:
     model, knobs, more, metric, growth, words = LEAKS[leak]
@@ -63,7 +62,6 @@ def test_a_leak_is_found(leak: str, library: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.process
 def test_a_leak_of_each_new_shape_ends(library: Path, tmp_path: Path) -> None:
     leaks = device(library, leak_shape_bytes=20_000)
     out, result = soaked(tmp_path, SHAPED, *leaks, "--dim", MANY, "--iterations", 2000, "--seed", 3)
@@ -72,17 +70,11 @@ def test_a_leak_of_each_new_shape_ends(library: Path, tmp_path: Path) -> None:
     assert (soak["order"], len(soak["shapes"]), sum(it["n"] for it in soak["shapes"])) == ("random", 100, 2000)
 
 
-def tried(tmp_path: Path, *more: object, prefix: tuple[str, ...] = ()) -> tuple[str, dict[str, dict[str, Any]]]:
-    """What is printed of a soak with smaller arenas beside it, and the results by the names of their folders."""
-    ran = ortbench("soak", *more, "--try", "arena", "--iterations", 30, "--out", tmp_path / "out", prefix=prefix)
-    assert ran.code == 0, ran.err
-    files = (tmp_path / "out").glob("*/*/result.json")
-    return ran.out, {it.parent.name: json.loads(it.read_text()) for it in files}
-
-
-@pytest.mark.process
 def test_smaller_arenas_are_soaked_beside(tmp_path: Path) -> None:
-    out, results = tried(tmp_path, SHAPED, "--ep", "cpu", "--dim", "batch=1,2,4", "--shape-order", "cycle")
+    line = ("soak", SHAPED, "--ep", "cpu", "--dim", "batch=1,2,4", "--shape-order", "cycle", "--try", "arena")
+    ran = ortbench(*line, "--iterations", 30, "--out", tmp_path)
+    assert ran.code == 0, ran.err
+    results = {it.parent.name: json.loads(it.read_text()) for it in tmp_path.glob("*/*/result.json")}
     assert results.keys() == {"default", "no-CPU-arena", "arena-shrinks"}
     targets = {name: result["target"] for name, result in results.items()}
     assert [targets[name]["cpu_mem_arena"] for name in ("default", "no-CPU-arena")] == [True, False]
@@ -92,9 +84,10 @@ def test_smaller_arenas_are_soaked_beside(tmp_path: Path) -> None:
         assert [(it["name"], it["n"]) for it in result["soak"]["shapes"]] == [(f"batch={it}", 10) for it in (1, 2, 4)]
         readings = [it["private"] for it in result["soak"]["readings"]]
         assert result["cases"][0]["metrics"]["host_held"]["value"] == median(readings[len(readings) // 2 :])
-        assert re.search(rf"(?m)^[ a-z-]* {name.replace('-', ' ')}  ", out)
+        assert re.search(rf"(?m)^[ a-z-]* {name.replace('-', ' ')}  ", ran.out)
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("count", [1, 8, 9, 17, 1000])
 def test_what_is_downsampled_keeps_the_first_and_the_last(count: int) -> None:
     kept: Downsampled[int] = Downsampled(8)
@@ -114,13 +107,13 @@ def test_device_memory_is_read_by_nvml(software_cuda: tuple[str, ...], by_proces
     assert "device memory" in ran.out
 
 
-@pytest.mark.process
 def test_noise_is_no_matter_of_a_gate_of_growth(library: Path, tmp_path: Path) -> None:
     line = ("gate", "--model", TINY, *device(library, leak_bytes=1000), "--duration", 0.5, "--max-growth", "2MB")
     ran = ortbench(*line, "--out", tmp_path, **{VARIABLE: json.dumps({"others": [1.0]})})
     assert (ran.code, ran.err) == (0, "")
 
 
+@pytest.mark.pure
 def test_cards_are_read_before_a_worker_opens_the_model_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 

@@ -26,7 +26,6 @@ REAL = ("nice", "-n", "0")  # the clock of a fork is not that of the processes t
 
 
 @pytest.mark.wide
-@pytest.mark.process
 def test_a_start_is_measured_from_nothing_to_ready(tmp_path: Path) -> None:
     line = ("start", TINY, "--ep", "cpu", "--iterations", 2, "--file-cache", "warm,cold")
     ran = ortbench(*line, "--out", tmp_path / "out", prefix=REAL)
@@ -47,7 +46,6 @@ def test_a_start_is_measured_from_nothing_to_ready(tmp_path: Path) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.process
 def test_starts_open_the_model_that_was_compiled_ahead(tmp_path: Path) -> None:
     """By QNN's EP, which simulates its device and writes what it compiled into a file of its own."""
     python = environment("qnn")
@@ -66,7 +64,6 @@ def test_starts_open_the_model_that_was_compiled_ahead(tmp_path: Path) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.process
 def test_starts_say_whether_they_took_what_an_earlier_one_compiled(tmp_path: Path) -> None:
     ep = ("--ep", "openvino", "--python", environment("openvino"))
     line = ("start", TINY, *ep, "--iterations", 2, "--compile-cache", "warm,cold")
@@ -119,7 +116,6 @@ def compile_again() -> None:
     print(sum(it.stat().st_size for it in Path(folder).glob("ahead*")))
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("embeds", [0, 1])
 def test_starts_of_a_model_that_was_compiled_ahead_compile_nothing(embeds: int, library: Path, tmp_path: Path) -> None:
     config = Config(compile_us=COMPILE_US, context_bytes=CONTEXT_BYTES, trace=tmp_path / "trace")
@@ -152,7 +148,6 @@ def test_starts_of_a_model_that_was_compiled_ahead_compile_nothing(embeds: int, 
     assert "compiled" not in plain["start"]
 
 
-@pytest.mark.process
 def test_a_model_that_was_compiled_ahead_runs_on_its_ep_alone(library: Path, tmp_path: Path) -> None:
     in_fork(f"{__name__}:compile_again", library, TINY, tmp_path, 0, **Config(context_bytes=1).environ())
     model, on_device = tmp_path / "ahead.onnx", ("--ep-library", library)
@@ -169,7 +164,6 @@ def test_a_model_that_was_compiled_ahead_runs_on_its_ep_alone(library: Path, tmp
     assert (ran.code, "was compiled ahead of time already" in ran.error_line) == (1, True)
 
 
-@pytest.mark.process
 def test_an_ep_that_compiles_nothing_ahead_says_so(tmp_path: Path) -> None:
     ran = ortbench("start", TINY, "--ep", "cpu", "--compile-cache", "ahead", "--iterations", 1, "--out", tmp_path)
     assert ran.code == 1
@@ -177,6 +171,7 @@ def test_an_ep_that_compiles_nothing_ahead_says_so(tmp_path: Path) -> None:
     assert ran.error_line.startswith(f"cpu-tensors failed: {why}")
 
 
+@pytest.mark.pure
 def test_a_gate_with_a_metric_of_starts_measures_starts() -> None:
     limits = {"metric": (parse_metric("start.session"),), "baseline-set.intra-op-threads": 1}
     asked = asked_gate({"model": str(TINY), "ep": "cpu", **limits}, False, ())

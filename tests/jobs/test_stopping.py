@@ -19,10 +19,7 @@ from ortbench.model.result_file import load
 from tests.conftest import MODELS, ROOT, Ran, command, ortbench, whole
 from tests.jobs import json_in, stopped_at
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc, which is Linux's"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc, which is Linux's")
 
 TINY = MODELS / "tiny.onnx"
 INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP

@@ -13,21 +13,15 @@ import pytest
 
 from tests.conftest import MODEL_NAMES, MODELS, ROOT, Ran, ortbench
 
-pytestmark = pytest.mark.process
-
 QUICK = "iterations = 3\nwarmup = 1\nep = 'cpu'\n"
 
 
-def written(text: str, folder: Path) -> Path:
-    """A folder that has a suite's file and the models, and will have its results."""
+def suite(text: str, folder: Path, *arguments: object, **environment: str) -> Ran:
+    """Run a suite in a folder that has its file and the models, and will have its results."""
     if not (folder / "models").exists():
         (folder / "models").symlink_to(MODELS)
     (folder / "bench.toml").write_text(text)
-    return folder
-
-
-def suite(text: str, folder: Path, *arguments: object, **environment: str) -> Ran:
-    return ortbench("suite", "bench.toml", *arguments, cwd=written(text, folder), **environment)
+    return ortbench("suite", "bench.toml", *arguments, cwd=folder, **environment)
 
 
 def records(place: Path) -> dict[str, dict[str, Any]]:

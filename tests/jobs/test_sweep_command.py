@@ -16,8 +16,6 @@ from tests.jobs import result_in
 from tests.refdevice import Config
 from tests.worker import saved
 
-pytestmark = pytest.mark.process
-
 WIDTH = 1000  # floats of an item
 
 

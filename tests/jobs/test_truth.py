@@ -26,8 +26,6 @@ MEDIANS = {
 }  # fmt: skip
 BOUND = ("device-tensors", "device-resident", "host-accessible")
 
-pytestmark = pytest.mark.process
-
 
 @dataclass(frozen=True)
 class Seen:
@@ -154,10 +152,8 @@ def test_every_median_agrees_in_real_time(
 ) -> None:
     """Where nothing is waited for, which is the hardest; a busy machine adds to times and takes from none, so that one good attempt for
     each median shows that the tool is right."""
-    knobs: dict[str, Any] = {"honesty": honesty, "compute_us": compute_us}
-    knobs["spin_us"] = (
-        1e6  # a waiting host that sleeps comes back tens of microseconds late, which is no time of the device
-    )
+    # A waiting host that sleeps comes back tens of microseconds late, which is no time of the device.
+    knobs: dict[str, Any] = {"honesty": honesty, "compute_us": compute_us, "spin_us": 1e6}
     wrong: dict[What, tuple[int, int]] | None = None
     for attempt in range(5):
         found = see(real_library, tmp_path / str(attempt), size, "--iterations", 9, "--warmup", 2, **knobs)

@@ -42,6 +42,7 @@ def saved(folder: Path) -> dict[str, Any]:
 # Which settings there are
 
 
+@pytest.mark.pure
 def test_only_settings_that_make_sense_on_the_machine() -> None:
     one = space_of({}, cores=1)
     assert set(one.values) == {"intra-op-threads", "cpu-mem-arena", "mem-pattern", "opt-level"}
@@ -56,6 +57,7 @@ def test_only_settings_that_make_sense_on_the_machine() -> None:
     assert joined == {"intra-op-threads": "intra-op-threads=2"}
 
 
+@pytest.mark.pure
 def test_what_is_given_is_fixed_and_of_lists_each_value_is_tried() -> None:
     given = {"opt-level": Several(("all", "basic")), "cpu-mem-arena": False, "intra-op-threads": 2,
              "ep-option": {"k": Several(("a", "b", "c")), "fixed": "1"}}  # fmt: skip
@@ -77,6 +79,7 @@ def test_what_is_given_is_fixed_and_of_lists_each_value_is_tried() -> None:
         space_of({"mode": ("cpu-tensors", "device-tensors")}, cores=2)
 
 
+@pytest.mark.pure
 def test_the_settings_of_a_service_are_threads_how_these_spin_workers_and_sessions() -> None:
     given: dict[str, Any] = {"rate": (60.0,), "slo": {"p99": 20_000_000}}
     plain, newer = space_of(given, cores=2), space_of(given, cores=2, known_entries=[*NEWER_ENTRIES])
@@ -104,7 +107,6 @@ def test_the_settings_of_a_service_are_threads_how_these_spin_workers_and_sessio
     assert space_of({**given, "workers": Several((1, 3)), "sessions": "own"}, 2).names["workers"] == ["workers=3"]
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("older", [False, pytest.param(True, marks=pytest.mark.wide)])
 def test_onnx_runtime_says_which_entries_it_knows(older: bool) -> None:
     python = str(environment("1.24.4") / "bin" / "python") if older else None
@@ -112,6 +114,7 @@ def test_onnx_runtime_says_which_entries_it_knows(older: bool) -> None:
     assert found == ([] if older else [*NEWER_ENTRIES])
 
 
+@pytest.mark.pure
 def test_threads_beyond_the_cores_are_not_tried_and_the_default_is_said_to_have_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -141,6 +144,7 @@ def searching(monkeypatch: pytest.MonkeyPatch, max_time_s: float, **given: Any) 
 SLOW = (("opt-level", "opt-level=basic"),)
 
 
+@pytest.mark.pure
 def test_the_best_are_measured_for_as_long_as_five_processes_take_or_as_three_where_time_is_short(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -157,12 +161,13 @@ def test_the_best_are_measured_for_as_long_as_five_processes_take_or_as_three_wh
 
 # In virtual time
 
+VALUES = [word for us in (3000, 5000, 1000, 8000, 1005) for word in ("--ep-option", f"compute_us={us}")]
+RATIOS = {f"compute_us={us}": us / 3000 for us in (5000, 1000, 8000, 1005)}
 
-@pytest.mark.process
+
 def test_the_fastest_of_an_eps_options_is_found_and_the_code_that_sets_it(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 4000)
-    values = [word for us in (3000, 5000, 1000, 8000, 1005) for word in ("--ep-option", f"compute_us={us}")]
-    line = ("tune", model, "--ep-library", library, *FIXED[2:], "--opt-level", "all", *values, "--duration", 0.3)
+    line = ("tune", model, "--ep-library", library, *FIXED[2:], "--opt-level", "all", *VALUES, "--duration", 0.3)
     ran = ortbench(*line, "--out", tmp_path / "out", "--json", tmp_path / "it.json", COLUMNS="160")
     assert ran.code == 0, ran.err
     (folder,) = (tmp_path / "out").glob("tune-*")
@@ -172,8 +177,7 @@ def test_the_fastest_of_an_eps_options_is_found_and_the_code_that_sets_it(librar
     ((first, *others),) = stored["races"]
     assert first["settings"] == []
     ratios = {it["settings"][0][1]: it["ratios"]["latency"]["ratio"] for it in others}
-    expected = {f"compute_us={us}": us / 3000 for us in (5000, 1000, 8000, 1005)}
-    assert ratios == pytest.approx(expected, rel=0.02)  # and the host's calls
+    assert ratios == pytest.approx(RATIOS, rel=0.02)  # and the host's calls
     assert all("latency" not in it["left"] for it in others if ratios[it["settings"][0][1]] > 1)
     best = next(it for it in stored["best"] if it["goal"] == "latency")
     assert best["configuration"] == "compute_us=1000"
@@ -186,31 +190,27 @@ def test_the_fastest_of_an_eps_options_is_found_and_the_code_that_sets_it(librar
     assert (ran.code, ran.error_line.partition(": the search is over")[0]) == (2, f"--resume {folder}")
     ran = ortbench(*line[:-1], 0.5, "--resume", folder)
     assert (ran.code, "type the same command" in ran.error_line) == (2, True)
-    stored["best"], stored["races"][0][1] = (
-        [],
-        failed_try((("compute_us", "compute_us=5000"),), "it was not itself that day"),
-    )
+    failed = failed_try((("compute_us", "compute_us=5000"),), "it was not itself that day")
+    stored["best"], stored["races"][0][1] = [], failed
     (folder / "tune.json").write_text(json.dumps(stored))
     ran = ortbench(*line, "--resume", folder)
     assert (ran.code, "compute_us=5000: it was not itself that day" in ran.out) == (0, True), ran.err
     assert saved(folder)["races"] == stored["races"]
 
 
-@pytest.mark.process
 def test_what_is_best_at_a_rate_is_found_with_what_it_costs(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 4000)
-    values = [word for us in (3000, 5000, 1000, 8000, 1005) for word in ("--ep-option", f"compute_us={us}")]
     fixed = ("--intra-op-threads", 1, "--session-config", "session.intra_op.allow_spinning=0", "--workers", 1)
     load = ("--rate", 100, "--arrivals", "uniform", "--slo", "p99=4ms", "--duration", 4)
     (tmp_path / "ep.so").symlink_to(library)
-    line = ("tune", model.name, "--ep-library", "./ep.so", *fixed, *load, *values)
+    line = ("tune", model.name, "--ep-library", "./ep.so", *fixed, *load, *VALUES)
     ran = ortbench(*line, "--out", "out", "--html", "page.html", cwd=tmp_path, COLUMNS="80", **{SCREEN: "1"})
     assert ran.code == 0, ran.err
     (folder,) = (tmp_path / "out").glob("tune-*")
     stored = saved(folder)
     ((_, *others),) = stored["races"]
     ratios = {it["settings"][0][1]: it["ratios"]["p99"]["ratio"] for it in others}
-    assert ratios == pytest.approx({f"compute_us={us}": us / 3000 for us in (5000, 1000, 8000, 1005)}, rel=0.02)
+    assert ratios == pytest.approx(RATIOS, rel=0.02)
     assert [it.get("violates", False) for it in others] == [True, False, True, False]
     assert [it["left"] for it in others] == [[], ["p99"], [], []]
     of_p99, of_cpu = stored["findings"]

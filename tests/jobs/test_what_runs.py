@@ -18,7 +18,6 @@ from tests.jobs import json_in
 from tests.jobs.test_python_option import script
 from tests.jobs.test_stopping import assert_nothing_runs
 
-pytestmark = pytest.mark.process
 TINY = MODELS / "tiny.onnx"
 SHORT = ("--ep", "cpu", "--mode", "cpu-tensors", "--iterations", "1", "--warmup", "1")
 PROGRAMS = (
