@@ -181,8 +181,9 @@ def _differ_by(name: str, got: Value, reference: Value, rtol: float | None, atol
     """How many values differ, and by how much."""
     assert isinstance(got, np.ndarray)
     assert isinstance(reference, np.ndarray)
-    count, _ = _find_wrong(got, reference, rtol, atol) or (0, ())
-    return f"{count} of {got.size} values of output {name} differ by up to {how_far(*gap)}"
+    wrong = _find_wrong(got, reference, rtol, atol)
+    assert wrong is not None
+    return f"{wrong[0]} of {got.size} values of output {name} differ by up to {how_far(*gap)}"
 
 
 def poison(reference: Array) -> Array:

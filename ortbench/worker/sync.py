@@ -351,8 +351,9 @@ class Trial:
 
     def confirm_order(self, token: Call) -> bool:
         """Whether the token waits for all work, in a few trials, where that was proved before."""
-        few = _LONG_CONFIRMATIONS if self.is_long else _BURST_CONFIRMATIONS
-        return self._read(token, (self._readback,), self.burst, few).is_ordered(self.burst, TOLERANCE_NS)
+        return self._read(token, (self._readback,), self.burst, _BURST_CONFIRMATIONS).is_ordered(
+            self.burst, TOLERANCE_NS
+        )
 
     def returns_early(self, wait: Call | None) -> bool:
         """Whether a sync that was proved does not wait any more, for certain.

@@ -137,6 +137,7 @@ def test_an_onnxruntime_that_does_not_load() -> None:
         # Another package's module would be overwritten by the plain one.
         (SITE, "onnxruntime-rocm", None, "no package numpy; install it with: …", "pip install numpy"),
         (SITE, "onnxruntime-cann", "2.4.6", "import numpy failed", "pip install 'numpy<2'"),
+        (SITE, "onnxruntime-cann", None, "no libgomp", f"{AGAIN} onnxruntime-cann==1.31.1"),
     ):
         own = [{"name": package, "version": "1.31.1", "folder": SITE}] if package else []
         packages = {"module": module, "distributions": own, "numpy": numpy}

@@ -184,6 +184,7 @@ def test_the_fastest_of_an_eps_options_is_found_and_the_code_that_sets_it(librar
     assert 'provider_options = {"compute_us": "1000"}' in best["python"]
     assert 'provider_options{{"compute_us", "1000"}};' in " ".join(best["cpp"])
     assert re.search(r"compute_us=1000 has .* latency .*1\.0\d ms: default takes 2\.9\d×", " ".join(ran.out.split()))
+    assert "To set compute_us=1000, best for " in ran.out
     assert re.search(r"^compute_us=8000 +2\.6\d ", ran.out, re.MULTILINE)
     # It goes on from what is stored, which is believed, if there is something left and the command is the same.
     ran = ortbench(*line, "--resume", folder)

@@ -385,6 +385,16 @@ def test_times_of_a_program_are_those_of_the_device(library: Path, tmp_path: Pat
         program.processes[0]["onnxruntime"], session.binding["calls"] = version, calls
         told = [it for it in watch_facts(program) if it.verdict == "lost-stream"]
         assert [it.values["sessions"] for it in told] == [["shapes.onnx"]] * is_told
+    # What ONNX Runtime copies on the host, by the calls that were looked at.
+    about = next(it for it in session.inputs if it.name == row[0])
+    about.copies_ns[:], row[4], row[5] = [100, 900, 200], 4096, False
+    for row[1], verdict in (("array", "not-contiguous"), ("list", "no-array")):
+        (copied,) = [it for it in watch_facts(program) if it.verdict == verdict]
+        calls, found = (
+            session.signatures[0]["n"],
+            {it: getattr(copied.values[it], "value", None) for it in ("cost", "size")},
+        )
+        assert (copied.values["calls"], found) == (calls, {"cost": 200 * calls, "size": 4096})
 
 
 def _costs(program: Watched) -> dict[tuple[str, str], float | None]:

@@ -77,7 +77,7 @@ def test_what_cannot_be_taken_back_says_why(own: Net, reason: str, tmp_path: Pat
         taken_back(base, other, names(other), names(base))
 
 
-@pytest.mark.parametrize("location", ["weights.bin", "own.onnx", "data/own.onnx"])
+@pytest.mark.parametrize("location", ["weights.bin", "own.onnx", "data/own.onnx", 140 * "w"])
 def test_a_copy_leaves_every_file_as_it_was(location: str, tmp_path: Path) -> None:
     """Also where a weight lies in a file of the model's own name, or in the model's file, and files have second names."""
     base, own = CONVS.save(tmp_path / "base.onnx"), CONVS.insert(2, "Softplus").save(tmp_path / "own.onnx")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ortbench.model.modes import READBACK, RUN, SYNCHRONIZE
-from ortbench.worker.sync import Sync, Syncs, Work, _spin, prove
+from ortbench.worker.sync import Readings, Sync, Syncs, Work, _spin, prove
 
 US, MS = 1_000, 1_000_000
 
@@ -159,10 +159,25 @@ def test_what_waits_is_taken_and_what_leaves_work_is_refused(
 def test_what_is_left_within_the_tolerance_is_told() -> None:
     """A sync may return a little before the work has ended: 1 % of it, or 20 µs."""
     for work, early in ((MS, 20), (5 * MS, 50)):
-        found = Simulator(work, run_leaves=0, launch_cost=0, early=early * US).prove()
-        assert found.kind == RUN
+        most, less = (Simulator(work, run_leaves=0, launch_cost=0, early=it) for it in (early * US, early * US - 1))
+        found = most.prove()
+        assert (found.kind, less.prove().kind) == (RUN, RUN)
+        assert most.launches == less.launches  # without doubt
         assert found.evidence.startswith(f"{early}.0 µs of work were left after ")
         assert Simulator(work, run_leaves=0, launch_cost=0, early=early * US + 1).prove().kind == SYNCHRONIZE
+
+
+@pytest.mark.parametrize(
+    ("burst", "noise", "least", "most"),
+    [(1, 0, 0, 250), (10, 0, 0, 25), (10, 100, 0, 100), (10, 400, 0, 250), (10, 0, 300, 300)],
+)
+def test_a_token_may_leave_a_quarter_of_a_run_or_the_noise_or_the_least(
+    burst: int, noise: int, least: int, most: int
+) -> None:
+    """Of 1000 ns of work, noise counts up to a quarter."""
+    for rest, ordered in ((most, True), (most + 1, False)):
+        readings = Readings([[50, 50 + noise, 50 + noise]], [[1000 - rest], [1050]])
+        assert readings.is_ordered(burst, least) is ordered
 
 
 class Sharing(Simulator):

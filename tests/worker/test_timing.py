@@ -248,3 +248,22 @@ def test_cpu_time_is_read_as_the_system_has_it(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setattr(os, "times", lambda: SimpleNamespace(user=2.0, system=0.25))
     assert cpu_ns() == (2_000_000_000, 250_000_000)
+
+
+def test_paced_calls_begin_when_they_are_due_or_late_behind_the_one_before(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Due each 20 µs; the third takes 35 µs, so that the one behind it begins late."""
+
+    def sleep(seconds: float) -> None:
+        script.now += round(seconds * 1e9)
+
+    def call(took: int) -> Callable[[], object]:
+        return lambda: sleep(took / 1e6)
+
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter_ns=script.clock, sleep=sleep))
+    calls = [call(it) for it in (10, 10, 35, 10)]
+    paced = timing.time_paced((lambda: None, calls[:1]), [(lambda: None, calls)], 20_000)
+    begun = 20_000
+    assert paced.starts == [begun, begun + 20_000, begun + 40_000, begun + 75_000]
+    assert (paced.samples, paced.missed) == ([10_000, 10_000, 35_000, 10_000], 1)

@@ -108,11 +108,23 @@ def test_noise_of_either_mode_is_doubt(noisy: str) -> None:
     assert f"would not show in {said}" in found.evidence
 
 
-@pytest.mark.parametrize(("run", "runs"), [(MS, 4 * (2 + 1) + 1), (99 * MS, 4), (100 * MS, 2)])
-def test_the_slower_a_run_the_fewer_are_compared(run: int, runs: int) -> None:
+@pytest.mark.parametrize(
+    ("run", "others", "runs"),
+    [
+        (MS, (MS,), 4 * (2 + 1) + 1),
+        (99 * MS, (99 * MS,), 4),
+        (100 * MS, (100 * MS,), 2),
+        # Up to an eighth of the copies of 100 ms a difference, or noise, leaves no doubt.
+        (62_500 * US, (50 * MS,), 4),
+        (62_501 * US, (50 * MS,), 6),
+        (50 * MS, (50 * MS, 75 * MS), 4),
+        (50 * MS, (50 * MS, 75_002 * US), 5),
+    ],
+)
+def test_the_slower_a_run_the_fewer_are_compared(run: int, others: tuple[int, ...], runs: int) -> None:
     """Of 1 ms each of four bursts has two, and one before it that is not counted."""
     clock = Clock()
-    resident = ScriptedResident(clock.taking(run), clock.taking(run), clock.taking(run))
+    resident = ScriptedResident(clock.taking(*others), clock.taking(others[0]), clock.taking(others[0]))
     taken: list[int] = []
 
     def call(*_: Any) -> None:
