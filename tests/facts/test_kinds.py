@@ -19,6 +19,7 @@ from ortbench.features.gate.gates.checks import check_alone
 from ortbench.features.gate.plan import Limits
 from ortbench.features.load.analysis import load_cases
 from ortbench.features.soak.analysis import put_figures as put_growth
+from ortbench.features.soak.facts import several_facts
 from ortbench.features.soak.model import Soak, SoakedShape, SoakReading
 from ortbench.features.start.analysis import put_figures as put_parts
 from ortbench.features.tune.facts import load_answers, serving_lines
@@ -173,6 +174,8 @@ def test_verdicts() -> None:
         found = fact(soak_result(private), "growth")
         assert (found.verdict, values(found)["start"], values(found)["end"]) == (verdict, private[0], private[-1])
         assert verdict != "grows" or values(found)["each"] == 500_000  # per 1,000 inferences
+        beside = [values(it)["each"] for it in several_facts(soak_result(private), "default")]
+        assert beside == [500_000] * (verdict == "grows")
 
 
 def test_what_to_do() -> None:

@@ -124,9 +124,16 @@ def test_packages_that_bring_none(files: dict[str, str], tmp_path: Path) -> None
 
 
 def test_a_library_that_is_no_elf_file_exports_what_it_holds_and_its_copies_are_none(tmp_path: Path) -> None:
-    files = dict.fromkeys(("vendor/vendor.dll", "vendor/vendor.dll.1.5"), "MZ … CreateEpFactories\0")
-    install(tmp_path, "vendor", files)
-    assert distributions(tmp_path) == ["vendor"]
+    for name, begin in (
+        ("vendor", "MZ"),
+        ("stripped", "\x7fELF\x02\x01" + 100 * "\0"),
+    ):  # one without a table of sections
+        install(
+            tmp_path / name,
+            name,
+            dict.fromkeys((f"{name}/it.dll", f"{name}/it.dll.1.5"), f"{begin}CreateEpFactories\0"),
+        )
+        assert distributions(tmp_path / name) == [name]
 
 
 def test_packages_that_an_earlier_folder_hides_are_not_found(library: Path, tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
 from ortbench.core import units
-from ortbench.core.stats import Value
+from ortbench.core.stats import Stats, Value
 from ortbench.model.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.model.result_file import load
 from ortbench.report.case_table import bar
@@ -111,6 +112,11 @@ def test_whether_any_other_mode_is_faster() -> None:
         assert (fact(made, "modes").verdict, values(fact(made, "modes"))["most"]) == (verdict, most)
     for it in made.cases:  # which take equally long
         it.metrics["latency"], it.speedup = made.cases[0].metrics["latency"], Value(1.0, (0.99, 1.01))
+    slowest = made.cases[3].metrics["latency"]
+    assert isinstance(slowest, Stats)
+    for factor, verdict in ((1.03, "none-faster"), (1.02, "same")):
+        made.cases[3].metrics["latency"] = replace(slowest, median=slowest.median * factor)
+        assert fact(made, "modes").verdict == verdict
     for modes, verdict in ((4, "same"), (3, "same"), (2, "none-faster")):
         made.cases = made.cases[:modes]
         assert fact(made, "modes").verdict == verdict
