@@ -271,7 +271,7 @@ def exports(library: Path) -> bool:
             if content[:6] != b"\x7fELF\x02\x01":  # 64 bits, little-endian
                 return len(content) <= _SCANNED and content.find(_SYMBOL) >= 0
             (table,), (size, count) = struct.unpack_from("<Q", content, 40), struct.unpack_from("<HH", content, 58)
-            for section in range(table, table + size * count, size):
+            for section in range(table, table + size * count, size or 1):  # a stripped one may have no table
                 if struct.unpack_from("<I", content, section + 4) == (11,):  # SHT_DYNSYM
                     (strings,) = struct.unpack_from("<I", content, section + 40)
                     begin, length = struct.unpack_from("<QQ", content, table + size * strings + 24)
