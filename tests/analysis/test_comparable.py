@@ -223,9 +223,6 @@ def test_points_that_not_all_results_have_are_named() -> None:
     ]  # fmt: skip
 
 
-# Variables
-
-
 def test_which_variables_are_recorded() -> None:
     for patterns, names in (
         (["SIM_*"], ["SIM_DELAY", "SIM_MODE"]),

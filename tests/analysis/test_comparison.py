@@ -374,9 +374,6 @@ def test_a_ratio_is_that_of_the_medians_beside_it() -> None:
     assert found.ratio <= high
 
 
-# Too few blocks
-
-
 def ended(rounds: int, stopped: Stopped, step_s: int = 0, run_id: str | None = None) -> Result:
     """A result with two modes whose blocks alternate, one each so many seconds."""
     cases = [measured(mode, latency=steady([MS] * rounds)) for mode in (CPU, "device-tensors")]

@@ -230,9 +230,6 @@ def test_a_software_gpu_is_called_so() -> None:
     assert heading(made)[1].startswith("WebGpu EP on software GPU (SwiftShader), ")
 
 
-# Threads that spin
-
-
 def spinning(mode: str, on: int, off: int, within: int = 0, n: int = 200) -> Case:
     """A mode whose runs take 1 ms, and 1.2 ms with threads that do not spin."""
     made = case(mode, latency=1 * MS)

@@ -50,9 +50,6 @@ def test_medians_by_step() -> None:
     assert (case.metrics, case.steps_ns) == ({}, None)
 
 
-# Growth
-
-
 def test_a_straight_line_has_its_slope() -> None:
     for steps, first, slope in (
         ([5000 + 3 * number for number in range(10)], False, 3),
@@ -61,9 +58,6 @@ def test_a_straight_line_has_its_slope() -> None:
         ([1, 2], False, None),
     ):
         assert slope_ns(steps, first) == slope
-
-
-# Jumps
 
 
 @pytest.mark.parametrize(("n", "m"), [(4, 4), (10, 12), (16, 16)])

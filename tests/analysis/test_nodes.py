@@ -157,8 +157,6 @@ def test_a_prediction_has_the_names_and_the_branch_of_what_ran_or_is_refuted() -
     assert named_copies(predicted, [replace(ran[0], reads=("float[9]",)), *ran[1:]]) is None  # it copied something else
 
 
-# What a node was made of
-
 Wired = list[tuple[str, str, str, str]]  # name, operator, what it reads, and the tensor that it gives
 SWISH: Wired = [
     ("c0", "Conv", "x", "t0"), ("h0", "HardSwish", "t0", "t1"), ("c1", "Conv", "t1", "t2"), ("h1", "HardSwish", "t2", "y"),

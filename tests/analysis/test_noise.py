@@ -127,8 +127,6 @@ def test_rounds_and_the_noise_of_several_results_are_of_all_their_blocks() -> No
     assert (made["of"], made["readings"], join_noise([None])) == (11, one["readings"], None)
 
 
-# What is said where noise leaves no claim
-
 BUSY = noise_of(2, 1.0, [0.5] * 16)
 
 

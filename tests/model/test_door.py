@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,21 +14,15 @@ from ortbench.model import file_reading
 from ortbench.model.result import Result
 from tests.conftest import ROOT
 from tests.expect import refusal
+from tests.test_result import at
 
 STORED = (ROOT / "reports" / "copy_bound-refdevice" / "result.json").read_bytes()
 
 
 def changed(place: str, value: object) -> bytes:
-    """A stored result with another value in a place, such as ``cases[1].mode``; without the place for `...`."""
+    """A stored result with another value in a place, such as ``cases[1].mode``."""
     data = json.loads(STORED)
-    *path, last = [int(key) if key.isdigit() else key for key in re.findall(r"\w+", place)]
-    parent: Any = data
-    for key in path:
-        parent = parent[key]
-    if value is ...:
-        del parent[last]
-    else:
-        parent[last] = value
+    at(".".join(re.findall(r"\w+", place)), value)(data)
     return json.dumps(data).encode()
 
 

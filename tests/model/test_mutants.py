@@ -106,9 +106,6 @@ def _change(random: Random, change: str, within: Any, key: Any) -> None:
         within[key:key] = json.loads(json.dumps([value])) * random.choice([1, 3, 200])
 
 
-# Who reads it
-
-
 class Reader(NamedTuple):
     """A command that reads the file: its arguments, where `mutant` and `good` are folders that hold it, changed and as it was; what
     it may end with besides 0; and what is called in place of the command's main."""

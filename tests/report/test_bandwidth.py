@@ -93,9 +93,6 @@ def test_sizes_are_both_ends_and_steps_of_four_between() -> None:
     )
 
 
-# The maths
-
-
 def test_the_time_of_copies_lies_on_lines_between_the_points() -> None:
     for of, ns in (
         ([4000], 5000),

@@ -28,9 +28,6 @@ from ortbench.report.records import markdown
 from ortbench.report.run import build, mode_table
 from tests.results import MB, MS, US, broken, drawing, hosted, measured, published, result_of, steady, tensor, weighed
 
-# The host
-
-
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 
@@ -71,9 +68,6 @@ def test_a_few_page_faults_are_no_difference() -> None:
     assert (found["ratio"], found["low"], found["verdict"]) == (None, None, "more")
     (check,) = check_stored(many, few, Limits(0.05, (parse_metric("page_faults"),)))
     assert "400 against 3.00 (counts as 10.0), ratio 40" in check.text
-
-
-# Memory
 
 
 def weighty() -> Result:
@@ -142,9 +136,6 @@ def test_junit_says_them_below_the_time() -> None:
     assert cpu.text.splitlines()[1:] == ["CPU time 12.0 ms, device memory 12.3 kB, host memory 68.3 MB"]
     assert resident.text.splitlines()[1:] == ["enqueue 3.05 ms, CPU time 2.50 ms, energy per inference 400 mJ"]
     assert failed.text == "it broke"
-
-
-# Energy and clocks
 
 
 BY_POWER = {"how": "power", "of": "GPU 0"}

@@ -245,9 +245,8 @@ def test_the_column_best_has_a_word_for_every_shape() -> None:
         (busy(), ["cannot tell"] * 2),
         (by_bytes(), ["smaller", "best", "SLO violated"]),
     ):
-        table = mode_table(result)
-        at = [column.name for column in table.columns].index("best")
-        assert [row[at] for row in table.rows if row[0] == "cpu-tensors"] == words
+        rows = cells(mode_table(result), "mode", "best")
+        assert [word for mode, word in rows if mode == "cpu-tensors"] == words
 
 
 def test_ci_systems_read_of_each_shape_and_mode() -> None:

@@ -22,7 +22,6 @@ BRANCHES = """(bool c, float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> {
     }>
 }"""
 LONGER = "(float[n] x) => (float[n] y) { one = Constant <value = float[1] {1.0}> () y = Concat <axis = 0> (x, one) }"
-SEQUENCE = "(seq(float[2]) s) => (int64 t) { t = SequenceLength(s) }"
 TOKENS = ("input_ids", "token_type_ids", "attention_mask")
 
 
@@ -44,9 +43,8 @@ TOKENS = ("input_ids", "token_type_ids", "attention_mask")
             "operators": {"If": 1, "Relu": 1, "Constant": 1, "ReduceSum": 1, "Mul": 1}, "parameters_bytes": 8 + 12,
             "inputs": [("c", "tensor(bool)", [], 1), ("x", "tensor(float)", [2], 8)],
         }),
-        (SEQUENCE, [], {"inputs": [("s", "seq(tensor(float))", None, None)], "bytes_in": None}),
     ],
-    ids=["transformer", "decoder", "longer", "branches", "sequence"],
+    ids=["transformer", "decoder", "longer", "branches"],
 )  # fmt: skip
 def test_what_inspect_says(model: str, options: list[str], expected: dict[str, Any], tmp_path: Path) -> None:
     path = MODELS / model if model.endswith(".onnx") else tmp_path / "m.onnx"

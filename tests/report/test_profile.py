@@ -63,9 +63,6 @@ def test_ranges_that_do_not_fit_the_samples_are_named() -> None:
         assert report_profile.nsight_says(Profile(session(), recording(device__h2d=found)))[0] == words
 
 
-# The export
-
-
 def read(export: Export, folder: Path) -> Recording:
     return nsys.read_export(export.write(folder / "report.sqlite"), "2026.1", folder / "report")
 

@@ -272,8 +272,6 @@ def test_any_bar_is_as_long_as_its_parts_and_no_part_is_lost() -> None:
         assert bar(list(zip("abc", sizes, strict=False)), scale, width) == expected
 
 
-# Headings
-
 EP = "SomeExecutionProvider 0.4"
 WAITS = "synchronization (verified): synchronize_outputs() waits, 2.30 µs; "
 NVIDIA = {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}
@@ -297,9 +295,6 @@ IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
 )  # fmt: skip
 def test_the_heading_of_a_target(target: dict[str, Any], line: int, text: str) -> None:
     assert heading(nvidia_result(**target))[line].startswith(text)
-
-
-# Numbers for people
 
 
 @pytest.mark.parametrize(

@@ -144,8 +144,6 @@ def test_rows_that_are_left_out_are_those_that_no_finding_is_about(make: Callabl
         assert any({*names} <= {cell.partition(" (")[0] for cell in row} for row in shown_rows)
 
 
-# Results side by side
-
 HELD, RATES = ("host_held", "latency.p99"), ("latency", "latency.p99")
 SIDE_BY_SIDE: list[tuple[str, int, tuple[str, ...], list[str]]] = [
     ("soak", 2, HELD, ["private memory, second half", "104 MB", "latency p99", "ratio", "95% CI", "verdict"]),
@@ -175,9 +173,6 @@ def test_metrics_of_results_side_by_side(name: str, count: int, metrics: tuple[s
         assert [word for word in words if word not in text] == [], text
 
 
-# The checks of a gate
-
-
 @pytest.mark.parametrize("verdict", [sentences.PASSED, sentences.UNCLEAR, sentences.FAILED])
 @pytest.mark.parametrize("metric", [None, "latency.median"], ids=["notes", "rows"])
 def test_no_check_of_a_gate_is_dropped(verdict: str, metric: str | None) -> None:
@@ -191,8 +186,6 @@ def test_no_check_of_a_gate_is_dropped(verdict: str, metric: str | None) -> None
     text = "\n".join(lines_of(gate_screen(Verdict([result] * 2, found))))
     assert [it.name for it in found if it.name not in text] == []
 
-
-# Commands whose screens are of no result, or of many
 
 FEW = ("--iterations", 9, "--warmup", 1)
 SUITE_LINE = ("suite", "suite.toml", "--out")

@@ -33,21 +33,21 @@ from ortbench.report.model import Report, Table
 from ortbench.report.run import screen as default_screen
 from ortbench.report.terminal import Screen, print_report, wrap
 from tests.conftest import ROOT, command, lacking
+from tests.odd import ODD
 from tests.results import (
+    MS,
+    broken,
     case,
     island,
     measured,
     memcpy_node,
     nvidia_result,
-    once,
     profiled,
     result_of,
     steady,
     tensor,
-    with_bytes,
 )
 
-MS = 1_000_000
 REPORT = ROOT / "reports" / "copy_bound-refdevice"
 WIDTHS = (40, 80, 120, None)  # None: into a pipe
 ASKS = ("COLUMNS", "NO_COLOR", "FORCE_COLOR")  # variables
@@ -124,19 +124,10 @@ def test_a_summary_claims_no_mode_that_is_not_measurably_faster() -> None:
 
 def extreme() -> Result:
     """Long and wide names, figures far apart, and every kind of remark."""
-    cpu = case("cpu-tensors", ratio=(1.0, 1.0, 1.0), latency=123_456 * MS)
-    with_bytes(cpu, 123_456_789_012, 123_456_789_012)
-    cpu.set_metric("copies", 1, derived=True)
-    cpu.set_metric("inference", 123_456 * MS, derived=True)
-    device = case(
-        "device-tensors", ratio=(0.00123, 0.00122, 0.00124), h2d=1, inference=99_999_999, d2h=7, latency=10**14
-    )
-    with_bytes(device, 1, 123_456_789_012)
-    resident = case("device-resident", ratio=(98765.4, 98765.3, 98765.5), inference=4_120, latency=4_120)
-    once(resident, 1, 1)
-    shared = case("host-accessible", inference=5 * MS, latency=5 * MS)
-    shared.status, shared.reason = FAILED, "it was not as it should have been, " * 5
-    made = nvidia_result(cpu, device, resident, shared, ep="A" * 70 + "ExecutionProvider")
+    made = ODD["far-apart"]()
+    reason = "it was not as it should have been, " * 5
+    made.cases.append(broken("host-accessible", FAILED, reason, latency=steady([5 * MS])))
+    made.target["ep"] = "A" * 70 + "ExecutionProvider"
     made.model["path"] = "/home/模型/" + "ein_sehr_langer_ordner/" * 8 + "模" * 50 + ".onnx"
     made.model["inputs"] = [tensor(f"入力{number}", [1, 3, 1080, 1920]) for number in range(12)]
     made.warn("long", "nodes stay on the CPU: " + ", ".join(f"Operator{number}" for number in range(30)))
@@ -188,9 +179,6 @@ def test_every_figure_and_name_is_there_at_any_width(
     figures = {word for row in table.rows for text in row[1:] for word in text.split()} - {*names}
     assert figures <= {word for line in lines for word in line.split()}
     assert all(squeezed([it]) in squeezed(lines) for it in names)
-
-
-# Folding
 
 
 @pytest.mark.parametrize(

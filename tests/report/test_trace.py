@@ -285,9 +285,6 @@ def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library
     assert any(still_computing)  # a run had returned, and the device was still at it
 
 
-# What goes wrong
-
-
 @pytest.mark.process
 def test_a_crash_after_the_measurement_costs_only_a_part_of_the_trace(library: Path, tmp_path: Path) -> None:
     def run(folder: Path, **knobs: Any) -> tuple[Trace, Result, str, DeviceTrace]:
