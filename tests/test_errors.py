@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any
 
 import pytest
 
 from ortbench.core import errors
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs, from_data, to_data
+from ortbench.core.processes import startable
 from ortbench.measure.configuration import Configuration
 from ortbench.model.result import FAILED
 from ortbench.plan.plan import Plan
@@ -31,6 +34,20 @@ FUSED = f"Non-zero status code returned while running MyEP_7_0 node. Name:'MyEP_
 def test_an_error_is_of_the_same_kind_on_the_other_side(error: Exception, kind: type[OrtbenchError], text: str) -> None:
     received = from_data(to_data(error))
     assert (type(received), str(received)) == (kind, text)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("embedded null byte"), "embedded null byte"),
+        (FileNotFoundError(errno.ENOENT, "in words of its own", "a file"), os.strerror(errno.ENOENT)),
+        (RuntimeError("can't start new thread"), os.strerror(errno.EAGAIN)),
+    ],
+)
+def test_a_program_that_cannot_be_started_says_why(error: Exception, reason: str) -> None:
+    with pytest.raises(BenchmarkFailed) as failed, startable("it"):
+        raise error
+    assert str(failed.value).startswith(f"it cannot be started: {reason}")
 
 
 def test_a_worker_answers_what_cannot_be_done() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from math import inf
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from ortbench.measure.schedule import (
     dropped_count,
     equal_estimates,
     is_precise,
+    round_s,
     streams,
 )
 from ortbench.model.modes import LATENCY
@@ -99,6 +101,11 @@ def test_every_round_holds_one_block_of_each_kind_in_an_order_that_comes_from_th
 )
 def test_block_size(sample_ns: float, size: int, drop: int) -> None:
     assert (block_size(sample_ns), dropped_count(size)) == (size, drop)
+
+
+def test_a_round_takes_as_long_as_its_blocks() -> None:
+    assert round_s({"fast": {LATENCY: 2e6, H2D: 5e6}, "slow": {LATENCY: 1e9}}) == 0.02 + 0.02 + 3
+    assert round_s({"fast": {LATENCY: 2e6, H2D: None}}) == inf
 
 
 # Without a warm-up
