@@ -42,7 +42,6 @@ class Finding(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The finding as a sentence."""
         return f"{self.what}."
 
     @property
@@ -64,7 +63,6 @@ _SEARCH = "tune"  # whose results are runs
 
 
 def command(result: Result, name: str, *changes: str, without: Collection[str] = ()) -> str:
-    """See `next_command`."""
     return Command(next_command(carried_out(result), name, *changes, without=without))
 
 

@@ -173,9 +173,6 @@ def _quotient(key: Key, over: float, under: float) -> float:
     return max(over, least) / max(under, least)
 
 
-# In turns
-
-
 def _by_rounds(base: Series, other: Series) -> RatioEstimate | None:
     """Two of one run, with the interval that resamples of their common rounds give; None without any."""
     old, new = (dict(it.blocks) for it in (base, other))

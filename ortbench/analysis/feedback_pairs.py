@@ -65,9 +65,6 @@ def _generates(inputs: Sequence[Tensor], outputs: Sequence[Tensor], pairs: Seque
     return ids and any("logits" in it["name"].lower() for it in outputs if it not in state)
 
 
-# Pairs
-
-
 def by_name(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Pair]:
     """Outputs and inputs of one type and of shapes that fit each other, whose names are alike, in the order of the outputs."""
     found: dict[str, Tensor] = {}
@@ -137,9 +134,6 @@ def _numbered_before(name: str) -> _Key:
     """h0 is h."""
     *first, last = _stem(name, _BEFORE) or ("",)
     return tuple(first) if first and last == "0" else (*first, last)
-
-
-# Patterns
 
 
 def patterns(pairs: Sequence[tuple[str, str]], outputs: Sequence[str], inputs: Sequence[str]) -> list[tuple[str, str]]:

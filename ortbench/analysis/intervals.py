@@ -128,9 +128,6 @@ def duration_s(result: Result, rounds: int, together: int) -> int:
     return max(1, math.ceil(round_s * rounds * 1.25))
 
 
-# What an interval says
-
-
 Verdict = Literal["above", "below", "same", "open"]
 ABOVE: Verdict = "above"
 BELOW: Verdict = "below"

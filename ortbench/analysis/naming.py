@@ -62,9 +62,6 @@ def _ambiguous_names(names: Sequence[str]) -> list[str]:
     return [name for name, count in counts.items() if count > 1 or not name]
 
 
-# By what differs
-
-
 def _by_differences(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> list[str]:
     """The names; those that do not name one result alone with what differs, as little of it as tells all apart."""
     kinds = list(dict.fromkeys(kind for trait in traits for kind in trait))

@@ -144,7 +144,6 @@ def mark_doubtful(result: Result, name: str) -> str:
 
 
 def reference_of(comparison: OutputsCompared) -> str:
-    """What outputs were compared with."""
     return "the expected ones" if comparison["against"] == EXPECTED else f"those of {comparison['against']}"
 
 

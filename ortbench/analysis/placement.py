@@ -182,9 +182,6 @@ def _rename(graph: list[Node], tensor: str, nodes: Iterable[int]) -> None:
         graph[index] = replace(node, inputs=inputs, outputs=outputs)
 
 
-# What ran where
-
-
 _FEW, _MOST = 0.1, 0.5  # of the nodes, and of the time
 
 
@@ -250,9 +247,6 @@ def share_inside(result: Result) -> float | None:
     if inside is None or not latencies:
         return None
     return (count * _NODE_NS + inside / _BYTES_PER_NS) * (work_of(result).steps or 1) / min(latencies)
-
-
-# What is said of nodes
 
 
 MOST = 10  # rows of a table; the rest is one line

@@ -28,8 +28,6 @@ Measured = TypeVar("Measured", bound=Saved)
 
 @dataclass(frozen=True)
 class Call:
-    """A call, read."""
-
     given: RawOptions  # options
     typed: tuple[str, ...]  # the command that does the same, for results
     model: str  # the path of the model, "" where there is none
@@ -91,7 +89,6 @@ def measure_model(
 
 
 def measure_plan(plan: Plan, call: Call, tell: Tell | None) -> Result:
-    """Measure one plan, which the call is for."""
     from ortbench.jobs.run import measure_plans, resolve_model
 
     plan = resolve_model(plan)

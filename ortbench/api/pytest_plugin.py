@@ -27,7 +27,6 @@ Given = TypeVar("Given")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark."""
     config.addinivalue_line("markers", f"{NAME}: measures with ortbench; -m 'not {NAME}' leaves it out")
 
 

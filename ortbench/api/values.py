@@ -119,11 +119,7 @@ class Lent:
         return str(path)
 
 
-# Options, by what Python calls them
-
-
 def parameter(option: Option) -> str:
-    """What Python calls an option."""
     return f"{option.parameter}s" if option.kind is MODE_NAMES else option.parameter
 
 

@@ -143,7 +143,6 @@ class _PlainHelp:
     """What Typer's own ``--help`` needs for that, of a program or a command."""
 
     def get_help_option(self, ctx: Any) -> Any:
-        """``--help``; None where there is none."""
         option = super().get_help_option(ctx)  # type: ignore[misc]
         if option is not None:
             option._runtime_param = _PlainWords()

@@ -300,8 +300,6 @@ _OF_A_PROCESS = re.compile(r"/(proc/(self|\d+)(/task/\d+)?|dev)/fd")
 
 
 class Kind(Enum):
-    """What a path leads to."""
-
     NOTHING = "nothing"
     FILE = "file"
     FOLDER = "folder"

@@ -113,7 +113,6 @@ def end_with_process(end: Callable[[], None]) -> None:
 
 
 def unregister_end(end: Callable[[], None]) -> None:
-    """What was to be ended has."""
     _state.to_end.discard(end)
 
 

@@ -37,8 +37,6 @@ from ortbench.model.schema import Certificate, Figure, Finding, Island, MachineN
 
 
 class Quantity(NamedTuple):
-    """A figure of a fact."""
-
     value: float
     unit: str  # one of those that `ortbench.model.schema.Figure` lists
     ci95: tuple[float, float] | None = None
@@ -73,7 +71,6 @@ class Explanation(NamedTuple):
 
 
 def ns(value: float, ci95: Sequence[float] | None = None, *, derived: bool = False) -> Quantity:
-    """A duration."""
     return Quantity(value, "ns", None if ci95 is None else (ci95[0], ci95[1]), derived)
 
 
@@ -83,22 +80,18 @@ def latency(case: Case | None) -> Quantity:
 
 
 def share(value: float, *, derived: bool = False) -> Quantity:
-    """A part of 1."""
     return Quantity(value, "share", None, derived)
 
 
 def times(speedup: Value | float) -> Quantity:
-    """A ratio, with its interval."""
     return Quantity(speedup.value, "×", speedup.ci95) if isinstance(speedup, Value) else Quantity(speedup, "×")
 
 
 def bytes_of(value: float) -> Quantity:
-    """An amount of data."""
     return Quantity(value, "B")
 
 
 def per_s(value: float, ci95: tuple[float, float] | None = None, what: str = "inferences") -> Quantity:
-    """A rate."""
     return Quantity(value, f"{what}/s", ci95)
 
 

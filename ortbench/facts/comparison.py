@@ -73,9 +73,6 @@ def _verdict(found: RatioEstimate | None) -> str:
     return found.verdict()
 
 
-# Configurations that took turns
-
-
 class Best(NamedTuple):
     """What is known of the best configuration for one figure of a mode."""
 
@@ -387,9 +384,6 @@ def items_facts(results: Sequence[Result], names: Sequence[str], modes: Sequence
         "ties": rivals or ties,
     }
     yield Fact("most-items", "open" if rivals else "tied" if ties else "most", top.mode, values)
-
-
-# What there is to say of several results together
 
 
 FEW_RESULTS = 6  # of which each mode that is the fastest is named

@@ -113,7 +113,6 @@ def sentences() -> dict[tuple[str, str], Sentence]:
 
 
 def sentence(fact: Fact) -> str:
-    """The sentence of a fact, with its figures."""
     return _Words(str(fact.values.get("needs", ""))).format(sentence_of(fact).text, mode=fact.mode, **fact.values)
 
 
@@ -325,7 +324,6 @@ class Check:
 
 
 def check_by(name: str, verdict: str, *facts: Fact, **more: Any) -> Check:
-    """A check that says what facts say."""
     return Check(name, verdict, _line(*map(phrase, facts)), findings=[*map(record, facts)], **more)
 
 

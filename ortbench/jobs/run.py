@@ -137,8 +137,6 @@ def measure(
 
 
 class MeasuredSeries(NamedTuple):
-    """What a kind measures, and in which order."""
-
     configuration: Callable[..., Configuration]
     schedule: Callable[[Driver, Estimates[Series]], BlockSource]
     forecast: Forecast | None = None

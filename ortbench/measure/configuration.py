@@ -97,7 +97,6 @@ class Configuration:
 
     @property
     def title(self) -> str:
-        """What is loaded, in a line."""
         return f"{Path(self.plan.model).name} ({self.name})"
 
     @property

@@ -286,7 +286,6 @@ class Driver:
         return [*rows, *own]
 
     def name_row(self, number: int, what: str) -> str:
-        """What a row of estimates is of."""
         return f"{what} ({self.configurations[number].name})" if self.in_turns else what
 
     def _thin(self, thinning: Thinning, block: Block[Series]) -> None:

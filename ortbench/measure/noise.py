@@ -47,8 +47,6 @@ class Counters(NamedTuple):
 
 
 class Source(Protocol):
-    """What the system tells."""
-
     cores: int
     limit: float | None = None
 

@@ -75,7 +75,6 @@ class Estimates:
         self._series: dict[str, tuple[Running, str | None]] = {}
 
     def series(self, name: str, rate: str | None = None) -> Running:
-        """A series, of durations or of rates in a unit."""
         return self._series.setdefault(name, (Running(), rate))[0]
 
     def add(self, name: str, samples: Sequence[float], rate: str | None = None) -> None:

@@ -124,7 +124,6 @@ def find_kind(key: str) -> Kind | None:
 
 
 def kind_of(key: str) -> Kind:
-    """A kind that is there."""
     kind = find_kind(key)
     assert kind is not None, key
     return kind

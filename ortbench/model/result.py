@@ -294,7 +294,6 @@ def are_one_run(one: Result, other: Result) -> bool:
 
 
 def work_of(result: Result) -> Work:
-    """What one sample of a result is of."""
     work: Work = part_of(result.kind, "model", "work_of", lambda _: INFERENCE)(result.part)
     return work
 

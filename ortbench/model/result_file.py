@@ -89,9 +89,6 @@ def _case_parts(data: Any) -> dict[str, Any]:
     return {it.key: part_of(feature, "model", "CasePart") for feature, it in passes().values() if it.key in keys}
 
 
-# What must hold
-
-
 ALWAYS = ("created", "command", "kind", "environment", "target", "setup", "cases")
 _ORDER = ("min", "median", "p90", "p95", "p99", "max")
 # Differences, and what counts from a zero of its own.

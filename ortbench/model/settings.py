@@ -71,9 +71,6 @@ def setting_pairs(
     return [(it.title, one.get(it.key, it.default), other.get(it.key, it.default)) for it in settings]
 
 
-# Lists of values
-
-
 class Several(tuple[Any, ...]):
     """What was given as a list: values of an option or of an entry, each for a measurement of its own."""
 

@@ -63,8 +63,6 @@ class Rules(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """An option in help."""
-
     metavar: str  # what stands for its value
     help: str  # a sentence or two
     panel: str  # one of `PANELS`
@@ -143,7 +141,6 @@ class Option(NamedTuple):
         return " ".join(filter(None, (self.texts.help, listed, again)))
 
     def is_taken_by(self, command: str) -> bool:
-        """Whether a command takes it."""
         return (
             not names_of(command).isdisjoint(self.takers.commands) or self.flag in features.record_of(command).options
         )
@@ -318,9 +315,6 @@ def settings(values: Any, recorded: Sequence[Setting] = OF_SESSION) -> dict[str,
             kind = dict if isinstance(value, Mapping) else list if isinstance(value, tuple) else None
             found[keys[option.flag]] = value if kind is None else kind(value)
     return found
-
-
-# Checks of one value
 
 
 def at_least(low: float, reason: str) -> Check:

@@ -138,7 +138,6 @@ def _rest(left: Sequence[Sequence[str]]) -> str:
 
 
 def _groups(table: Table, rows: Sequence[int]) -> tuple[tuple[int, str], ...]:
-    """The groups of which rows are left."""
     ends = [*(at for at, _ in table.groups[1:]), len(table.rows)]
     found = [
         (sum(row < at for row in rows), title)
@@ -187,9 +186,6 @@ def alike(table: Table) -> list[int]:
 def _by_turns(table: Table) -> list[int]:
     """The first row of each metric, the second of each, and so on."""
     return [row for turn in zip_longest(*_by_metric(table)) for row in turn if row is not None]
-
-
-# What a screen has
 
 
 HEIGHT, BEFORE = 24, 5  # of a screen, and of what is told before what was measured
@@ -337,7 +333,6 @@ def _shorten(content: Content) -> Content:
 
 
 def _cut_text(text: str, width: int, lines: int) -> str:
-    """A text that fits so many lines."""
     if len(wrap(text, width)) <= lines:
         return text
     return next(

@@ -61,8 +61,6 @@ def interval_text(interval: Iterable[float] | None, show: Callable[[float], str]
 
 
 class Cell(str):
-    """A cell of a table with a tone."""
-
     tone: str
 
     def __new__(cls, text: str, tone: str = "") -> Cell:
@@ -219,8 +217,6 @@ class Conclusion(Block):
 
 @dataclass(frozen=True)
 class SavedIn(Block):
-    """Where it was saved, if it was."""
-
     folder: str | None
     media: frozenset[Medium] = field(default=TERMINAL, kw_only=True)
 

@@ -58,9 +58,6 @@ def noise_part(results: Sequence[Result], of_gate: bool = False) -> list[Sequenc
     return [[Findings(findings_of(found))]]
 
 
-# Outputs
-
-
 _MOST = 5  # outputs of a comparison that have a row
 _LEAST_COSINE = 0.99  # of outputs that are about the same
 _OUTPUT_COLUMNS = (
@@ -162,9 +159,6 @@ def cost_parts(result: Result) -> list[list[Block]]:
         if has_it and (blocks := part_of(feature, "report", "cost_blocks")(result)):
             parts.append([Title(f"{TITLE}: {found.key}"), *blocks])
     return parts
-
-
-# Where nodes ran and tensors were
 
 
 def with_title(table: Table) -> list[Block]:

@@ -73,7 +73,6 @@ def processes_in(result: Result) -> int:
 
 
 def inputs_line(result: Result) -> str:
-    """The inputs and their shapes."""
     many = kind_of(result.kind).many_shapes
     named = [f"{shorten(tensor['name'])}: {shape_text(tensor, many)}" for tensor in result.model["inputs"]]
     return ", ".join(named) + first_of_shapes(result)

@@ -77,7 +77,6 @@ def _of_check(name: str) -> str:
 
 
 def _columns(cases: Sequence[Case]) -> list[_Column]:
-    """Of all metrics that any of the cases has."""
     known: dict[str, list[Stats | Value]] = {}
     for case in cases:
         for key, figure in _metrics(case).items():
@@ -213,7 +212,6 @@ def _cases(result: Result) -> Iterator[tuple[str | None, Case]]:
 
 
 def _samples(result: Result, case: Case, phase: str, shape: str | None) -> Iterator[pandas.DataFrame]:
-    """The samples of a phase; of none nothing."""
     import numpy as np
     import pandas
 
@@ -280,12 +278,10 @@ class Publication(NamedTuple):
 
     @property
     def labels(self) -> list[str]:
-        """Theirs."""
         return [it.label for it in self.parts if it.result is not None and not it.is_baseline]
 
 
 def samples_text(case: Case, phase: str, stats: Stats) -> str:
-    """How many samples there are, and what of."""
     if phase in PER_BLOCK:
         return f"{stats.n} blocks"
     if phase == modes.ENQUEUE and modes.mode_of(case.mode).in_bursts:

@@ -355,8 +355,6 @@ def console(stream: IO[str], width: int | None = None) -> Console:
 
 
 class Screen:
-    """Standard output."""
-
     def __init__(self) -> None:
         fallback = 80 if sys.stdout.isatty() else _ENDLESS
         self.width = max(_NARROWEST, shutil.get_terminal_size((fallback, 24)).columns)  # of the longest line, cells

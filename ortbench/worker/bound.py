@@ -362,7 +362,6 @@ class BoundMode(SingleMode):
         return self._host_outputs()
 
     def write_inputs(self, arrays: dict[str, Array]) -> None:
-        """Write inputs to where those that are bound are."""
         for slot in self._ins:
             if slot.is_zero_copy:
                 np.copyto(slot.array, arrays[slot.spec.name])

@@ -68,8 +68,6 @@ class Kernel:
 
 
 class NodeRun(NamedTuple):
-    """A node that ran once."""
-
     kernel: Kernel
     start_us: int
     took_us: int  # all nodes in its branches or body included

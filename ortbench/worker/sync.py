@@ -102,8 +102,6 @@ def _describe_readback(by_token_alone: bool) -> str:
 
 
 class Work(NamedTuple):
-    """What syncs are proved on."""
-
     launch: Call  # starts the work
     candidates: Candidates  # (kind, wait) from the cheapest on; wait None stands for `launch` itself
     # reads what the work wrote back to the host, behind all of it: that is the truth. (On the CUDA EP a copy back can pass the runs;

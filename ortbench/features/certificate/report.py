@@ -32,7 +32,6 @@ _COLUMNS = (Column("gate of", Kind.NUMBER, KEY), Column("smallest difference", K
 
 
 def build_certificate(kept: KeptCertificate, results: Sequence[Result], saved: str | None) -> Report:
-    """What a certificate says, of the results that were measured for it."""
     of, machine = kept["certificate"], kept["machine"]
     cpu = results[0].environment["cpu"]
     cores = "" if cpu["usable_cores"] is None else f", {units.count(cpu['usable_cores'], 'core')}"

@@ -41,8 +41,6 @@ def crosses(link: ChainLink) -> bool:
     return bool(link["downloads"] or link["uploads"])
 
 
-# Whether two are the same one
-
 _MOST = 3  # links that a sentence names
 _MEASURED = ("session_ns", "first_inference_ns", "d2h_ns", "h2d_ns")
 

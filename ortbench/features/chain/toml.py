@@ -179,8 +179,6 @@ class _Reader:
         return self._file.mistake(("link", number), reason)
 
 
-# In gates and suites
-
 _, BASELINE_CHAIN = IN_GATES
 _OWN = {
     *(it.flag for it in options_of(*PLAN, OutputOptions) if it.is_taken_by("chain")),

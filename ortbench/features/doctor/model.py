@@ -35,8 +35,6 @@ class Installed(Listed):
 
 
 class Cpu(TypedDict):
-    """The processor."""
-
     model: str  # its name
     cores: int | None  # that there are
     usable: int | None  # that this process may run on
@@ -102,8 +100,6 @@ class Noise(TypedDict):
 
 
 class Facts(TypedDict):
-    """All of it."""
-
     system: str
     packages: Packages
     installed: Installed | None

@@ -110,9 +110,6 @@ def _measure(configuration: Configuration, mode: str, recorder: Recorder, before
     return after
 
 
-# Meters
-
-
 def meter_for(target: Provider, nvml: Any, root: Path = Path("/")) -> Meter:
     """The meter of the device that an EP runs on; `Unsupported` where nothing can be read there, and why."""
     if target["device"]["type"] == "CPU":

@@ -149,7 +149,6 @@ def _plain(word: str) -> str:
 
 
 def page_names() -> list[str]:
-    """The files of all pages."""
     return sorted(path.name for path in _folder().glob("*.md"))
 
 

@@ -392,7 +392,6 @@ def load_of(
 
 
 def load_in(plan: Plan) -> LoadPlan:
-    """The load that a plan has."""
     assert isinstance(plan.part, LoadPlan)
     return plan.part
 

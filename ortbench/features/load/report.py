@@ -209,7 +209,6 @@ def point_failures(result: Result) -> list[model.Note]:
 
 
 def axis_tables(result: Result) -> dict[str, model.Table]:
-    """The tables of the default screen, by axis."""
     return {CONCURRENCY: closed_table(result), RATE: open_table(result)}
 
 

@@ -307,7 +307,6 @@ def essence(loop: Loop) -> Loop:
 
 
 def can_be_written(result: Result) -> bool:
-    """Whether a program can be written of it."""
     return generation_of(result) is None
 
 

@@ -190,8 +190,6 @@ def _steps_of(given: RawOptions, decoder: Decoder) -> Steps:
     )
 
 
-# Folders
-
 GENAI, OPTIMUM = "genai_config.json", "config.json"
 _OPTIMUM_FILES = ("decoder_model_merged.onnx", "decoder_with_past_model.onnx", "model.onnx")
 _NO_CACHE = "decoder_model.onnx"

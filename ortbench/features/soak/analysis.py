@@ -138,7 +138,6 @@ class Trend:
 
     @property
     def text(self) -> str:
-        """The verdict in words."""
         grows = "" if self.growth is None else f"grows by {self.show(self.growth.slope)} per 1,000 inferences"
         return {GROWS: grows, STEADY: "steady", NONE: "no growth", UNCLEAR: "cannot tell yet"}[self.verdict]
 

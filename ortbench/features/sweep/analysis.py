@@ -100,7 +100,6 @@ def _best(
 
 
 def best_shape_in(result: Result, mode: str) -> BestShape | None:
-    """That of a mode, as the result has it."""
     best: Best | None = result.own.get("best")
     return None if best is None else best["modes"].get(mode)
 
@@ -181,7 +180,6 @@ def ties(result: Result, mode: str, best: BestShape | None = None) -> tuple[list
 
 
 def _interval(case: Case) -> tuple[float, float] | None:
-    """That of the items a second."""
     found = case.metrics.get(ITEM_THROUGHPUT)
     return found.ci95 if isinstance(found, Value) else None
 
@@ -189,9 +187,6 @@ def _interval(case: Case) -> tuple[float, float] | None:
 def _is_tie(best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
     """Whether the other may be as good, by its time for an item."""
     return verdict_of(_item_ratio(best, other, MEAN)) != ABOVE
-
-
-# Switching
 
 
 def new_switching(mode: str, shapes: Sequence[str], calls: int) -> Switching:

@@ -111,9 +111,6 @@ def check_shapes(shapes: Sequence[Shape]) -> None:
         check(shape.plan)
 
 
-# Real inputs
-
-
 def _of_data(plan: Plan, paths: Sequence[str]) -> list[Shape]:
     found = [test_set for path in paths for test_set in _test_sets(Path(path))]
     if len(found) < 2:

@@ -88,7 +88,6 @@ def chrome_trace(
 def join_processes(
     processes: Sequence[TraceProcess], origin: int, about: dict[str, Any], missing: Sequence[str]
 ) -> dict[str, Any]:
-    """The trace of processes, with what is said about all of it."""
     events = [event for process in processes for event in process.events]
     return {
         "displayTimeUnit": "ms",  # with "ns" older versions of Perfetto took the times themselves for nanoseconds

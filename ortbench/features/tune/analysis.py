@@ -103,7 +103,6 @@ class Search:
 
     @property
     def main_goal(self) -> str:
-        """By which races are led."""
         return next(iter(self.incumbents))
 
     @property
@@ -306,9 +305,6 @@ class Elimination:
 
 def _is_same(found: MedianRatio | None) -> bool:
     return found is not None and verdict_of((found.low, found.high), 1 + MARGIN) == SAME
-
-
-# Under load
 
 
 _TAIL = 0.1  # the share of the requests that stand for a tail of which few are known

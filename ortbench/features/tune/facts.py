@@ -51,9 +51,6 @@ def search_facts(
     return [*found[:-1], *(it._replace(next=next_) for it in found[-1:])]
 
 
-# Under load
-
-
 def _key(result: Result) -> Key:
     """The load point of a search, with its p99."""
     (case,) = load_cases(result)

@@ -105,7 +105,6 @@ class InRace(Configuration):
 
     @property
     def failure(self) -> str | None:
-        """Why it was not measured."""
         return next((case.reason for case in self.cases.values()), None)
 
 
@@ -118,9 +117,6 @@ class Racer(InRace):
             if goal in GOALS:
                 self._race.elimination.add(self.name, goal, block.round, median(samples))
         return answer
-
-
-# Under load
 
 
 REQUESTS = (24, 40, 72)  # of each configuration in the rounds of a race
@@ -206,7 +202,6 @@ class LoadRacer(InRace, LoadConfiguration):
 
     @property
     def point(self) -> LoadPoint:
-        """The one load point that it has."""
         load = load_in(self.plan)
         return LoadPoint(RATE, load.rates[0]) if load.is_open else LoadPoint(CONCURRENCY, load.client_counts[0])
 

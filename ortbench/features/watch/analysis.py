@@ -131,8 +131,6 @@ _ON_HOST = ("array", "list", "tuple", "cpu")
 
 @dataclass
 class Watched:
-    """A program that was recorded."""
-
     command: list[str]
     exit_code: int
     wall_ns: int

@@ -278,9 +278,6 @@ def not_confirmed(reason: str) -> Confirmation:
     return Confirmation(NOT_CONFIRMED, reason)
 
 
-# Facts
-
-
 def why_facts(why: Why) -> list[Fact]:
     """The answer first, then the change that makes the difference, or the first changes, and whether it was confirmed."""
     culprit = why.culprit

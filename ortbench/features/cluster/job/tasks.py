@@ -162,9 +162,6 @@ def _put_file(file: Path) -> Any:
     return ray.put(np.fromfile(file, np.uint8))
 
 
-# On the machine that Ray chose
-
-
 @ray.remote(max_retries=3, max_calls=1)  # a process that has measured is not used again
 def run_case(
     job: Job, record: Record, files: Mapping[str, Mapping[str, Any]], version: str, commit: str | None

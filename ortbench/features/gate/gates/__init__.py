@@ -47,7 +47,6 @@ COPY_SHARE = "copy share"
 
 
 def ratio_of(ratio: float, low: float | None = None, high: float | None = None) -> Quantity:
-    """A ratio of a check, with its interval."""
     return Quantity(ratio, "ratio", None if low is None or high is None else (low, high))
 
 

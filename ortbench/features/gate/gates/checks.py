@@ -91,9 +91,6 @@ def refuse_others(command: str, given: RawOptions) -> None:
         raise BadInput(f"{name} is not for a {command}; 'ortbench {command} --help' lists what is", name)
 
 
-# Facts, which need no statistics
-
-
 def check_facts(result: Result, limits: Limits) -> list[Check]:
     """Modes that must work, nodes that may stay on the CPU, memory, which must have been measured (`BadInput`)."""
     checks = [_check_mode(result, mode) for mode in limits.require_modes]
@@ -157,9 +154,6 @@ def _memory(case: Case, owner: str, most: int) -> Check:
     values |= {"why": why_unknown(case, owner)} if found is None or said == "none" else {"memory": bytes_of(found)}
     fact = Fact("check-memory", said, case.mode, values)
     return check_by(name, verdict, fact, metric=_METRIC[owner], mode=case.mode, point=case.point)
-
-
-# Modes compared with each other
 
 
 def _check_modes(result: Result, limits: Limits) -> Iterator[Check]:
@@ -315,7 +309,6 @@ class Verdict:
 
     @property
     def fact(self) -> Fact:
-        """What it came to."""
         kind, has_baseline = kind_of(self.results[0].kind), bool(self.results[1:])
         return gate_fact(
             overall(self.checks),

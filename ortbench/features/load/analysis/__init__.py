@@ -71,7 +71,6 @@ class LoadPoint(NamedTuple):
 
 
 def load_point_of(case: Case) -> LoadPoint:
-    """The load point of a case that has one."""
     return load_point(case.point)
 
 
@@ -81,7 +80,6 @@ def load_point(point: Mapping[str, int | float | str]) -> LoadPoint:
 
 
 def load_cases(result: Result) -> list[Case]:
-    """The cases of a load that are of its load points."""
     return [case for case in result.cases if case.load_blocks is not None]
 
 
@@ -124,9 +122,6 @@ def has_figure(case: Case, stat: str) -> bool:
 def tail_of(*cases: Case) -> str:
     """The highest percentile of a latency that all of some load points have."""
     return next((it for it in ("p99", "p95") if all(has_figure(case, it) for case in cases)), P50)
-
-
-# An SLO
 
 
 def processes_of(case: Case) -> int:
@@ -296,9 +291,6 @@ def knees(result: Result) -> dict[str, Knee | None]:
     """The knee of each mode that has load points of closed loops, as a result has it."""
     modes = dict.fromkeys(case.mode for case in load_cases(result) if CONCURRENCY in case.point)
     return {mode: knee_of(result, mode) for mode in modes}
-
-
-# What results have of an SLO
 
 
 def slo_in(result: Result) -> MetSlo | None:

@@ -73,9 +73,6 @@ def cycle_interval(series: Series, anew: NDArray[np.bool_], confidence: float = 
     return center - half, center + half
 
 
-# Between what a statistic of the latency lies
-
-
 def bounds_across(bounds: dict[str, LatencyBounds], processes: Sequence[Moments]) -> dict[str, LatencyBounds]:
     """The wider of such bounds and of those by the figures of each of several processes (Student's, of their logarithms): in another one
     all requests may take longer. `processes`: the latencies in each."""

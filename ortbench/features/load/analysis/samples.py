@@ -190,7 +190,6 @@ def _bounds(
 
 
 def _of_each(blocks: Latencies, processes: Sequence[int]) -> list[Moments]:
-    """What was taken in each process."""
     import numpy as np
 
     return [np.concatenate([blocks[number] for number in it]) for it in of_processes(blocks, processes)]

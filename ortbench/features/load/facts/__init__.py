@@ -100,9 +100,6 @@ def _pools(result: Result) -> Iterator[Fact]:
         yield Fact("threads", "of-sessions", "", values, fewer)
 
 
-# Closed loops
-
-
 def _rate(case: Case) -> Quantity:
     return per_s(rate_of(case), interval(case, THROUGHPUT))
 
@@ -184,9 +181,6 @@ def _gil(result: Result, mode: str) -> Iterator[Fact]:
         yield Fact(
             "gil", "waits", mode, {"share": share(waited), "where": load_point_of(case).phrase}, after, case.point
         )
-
-
-# Open loops
 
 
 def _paced_inference(result: Result) -> Iterator[Fact]:

@@ -159,8 +159,6 @@ class LoadSchedule:
                 driver.progress.estimates.series(driver.name_row(number, name), unit)
         self._blocks = self._in_turns(self._turns_in_order() if self._test is None else self._in_rounds(self._test))
 
-    # What the driver asks
-
     def next_block(self) -> Block[Series] | None:
         block = next(self._blocks, None)
         if block is None and self.end_reason is None:
@@ -228,8 +226,6 @@ class LoadSchedule:
 
     def _is_usable(self, point: Point) -> bool:
         return all(it.is_usable(taken) for it, taken in zip(self._configurations, point.taken, strict=True))
-
-    # Processes
 
     def _split_into_processes(self) -> None:
         """A gate has one process a configuration, and so has a file of arrivals, which is replayed as it is."""

@@ -259,7 +259,6 @@ class LoopInWorker(Opened):
         return make_loop(mode, self.model, self.loop, self.steps, self.request)
 
     def describe(self) -> dict[str, Any]:
-        """The loop for the result."""
         model, loop, steps = self.model, self.loop, self.steps
         told = loop.generated
         return {

@@ -118,8 +118,6 @@ class LoopMode(PartsMode):
     def read_logits(self) -> Copy | None:
         """Copies the logits of a step that is no first one to the host; None where the run itself brings them."""
 
-    # Tokens
-
     def _add_choices(self, calls: Sequence[Copy]) -> list[Copy]:
         """The steps, each of which ends with the choice of its token where the loop generates."""
         if self._loop.generated is None:

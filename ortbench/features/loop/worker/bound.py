@@ -374,7 +374,6 @@ class BoundLoop(LoopMode):
         return self._outs[-1][self._free.index(out)] if number is None else self._ends[number]
 
     def link_value(self, out: int, stays: bool) -> LinkedValue:
-        """What links give of an output."""
         slot = self.end(out)
         if stays:
             return LinkedValue(slot.value, slot.array)
@@ -441,8 +440,6 @@ class BoundLoop(LoopMode):
                 for number, shapes in enumerate(self._loop.shapes[1:]):
                     found[on_host.index(True)][number] += state.spec.nbytes(shapes[index])
         return found
-
-    # What a link would cost through the host
 
     def copy_out(self, out: int) -> Copy | None:
         """The copy of an output to the host; None where it is there."""

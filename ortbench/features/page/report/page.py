@@ -192,7 +192,6 @@ class FirstPart:
 
 
 def first_part_html(result: Result) -> str:
-    """The first part of the page of a result, as HTML."""
     part = FirstPart(headline(result), heading(result), large_figures(facts_of(result)), notes(build(result)))
     for first in charts_of(result)[:1]:
         # Other results of a notebook have ids too.

@@ -151,8 +151,6 @@ def _page_blocks(part: Sequence[model.Block]) -> Iterator[model.Block]:
     return (block for block in part if model.Medium.PAGE in block.media)
 
 
-# Charts, by the keys that kinds have
-
 OfSeveral = Callable[[Sequence[Result], Sequence[str]], Chart | None]
 _OF_ONE: dict[str, Callable[[Result], Chart | None]] = {
     "phases": phases,

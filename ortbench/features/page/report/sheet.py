@@ -90,7 +90,6 @@ class Sheet:
         return self.canvas.add_axes(box, label=f"{left} {top}")
 
     def text(self, x: float, y: float, text: str, **style: Any) -> None:
-        """A line of text that stands on y."""
         self.page.text(x, y, visible(text), **{"fontsize": _TEXT, "va": "baseline", **style})
 
     def tip(self, artist: Artist, text: str) -> None:

@@ -267,9 +267,6 @@ class _Maker:
         return folder / self._case.id
 
 
-# What an outcome depends on
-
-
 def fingerprint(job: Job) -> str:
     """SHA-256 over everything that a case's outcome depends on, as far as it is known before, wherever it is carried out: its plans and
     limits, the content of their files, variables that they record, versions of packages. `OSError`: a file cannot be read."""
@@ -306,7 +303,6 @@ def _essence(plan: Plan) -> Plan:
 
 
 def with_plans(job: Job, change: Callable[[Plan], Plan]) -> Job:
-    """A job with others in place of its plans."""
     shapes = tuple(replace(it, plan=change(it.plan)) for it in job.shapes)
     return replace(job, plans=tuple(map(change, job.plans)), shapes=shapes)
 

@@ -228,9 +228,6 @@ def exit_code(records: Sequence[Record]) -> int:
     return min((record.exit_code for record in records), key=_BY_WEIGHT.index, default=DONE)
 
 
-# The folder of a suite
-
-
 def claim_folder(out: Path, name: str, file_sha256: str, ids: Sequence[str]) -> None:
     """Make a suite's folder, or take up the one that is there; `BadInput` where it is something else's, in which no folders
     may be emptied, or cannot be written."""

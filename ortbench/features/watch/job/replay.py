@@ -115,7 +115,6 @@ def _savings(rounds: Sequence[Sequence[Sequence[float]]], column: int) -> dict[s
 
 
 def _options(session: WatchedSession, inputs: Path | None, library: str | None) -> dict[str, Any]:
-    """The session as options of ortbench."""
     about: Mapping[str, Any] = session.about
     options = about["options"]
     given: dict[str, Any] = {

@@ -108,7 +108,6 @@ def _trace(path: str, program: Watched, records: Path, created: str) -> str | by
 def read_program(
     records: Path, command: Sequence[str], code: int, wall_ns: int, cpu_ns: int, throttled_before_ns: int
 ) -> Watched:
-    """What was recorded of a program that has ended."""
     from ortbench.features.watch.analysis import Watched, merge_sessions
 
     processes, source = read_records(records), noise.system()
