@@ -166,7 +166,8 @@ def summarise_activities(
         middle = on_our_clock((activity.start_ns + activity.end_ns) // 2, before, after)
         if middle < runs[0][0] - GAP_NS // 2:
             continue
-        number = next((number for number, span in enumerate(runs) if _contains(span, middle)), None)
+        spans = enumerate((start - GAP_NS // 2, end + GAP_NS // 2) for start, end in runs)
+        number = next((number for number, (start, end) in spans if start <= middle <= end), None)
         if number is None:
             outside += 1
         else:
@@ -187,10 +188,6 @@ def summarise_activities(
 def on_our_clock(theirs_ns: int, before: Moment, after: Moment) -> int:
     rate = (after.ours_ns - before.ours_ns) / max(after.theirs_ns - before.theirs_ns, 1)
     return before.ours_ns + round((theirs_ns - before.theirs_ns) * rate)
-
-
-def _contains(span: tuple[int, int], at_ns: int) -> bool:
-    return span[0] - GAP_NS // 2 <= at_ns <= span[1] + GAP_NS // 2
 
 
 def _copies(by_run: Sequence[Sequence[Activity]], what: Direction) -> Copied:

@@ -39,7 +39,7 @@ def how_far(relative: float, rtol: float, atol: float) -> str:
     """A difference, relative to the output's largest value, with the tolerance that alone would accept what differs, if any sensible one
     does."""
     way = "" if relative > _UNRELATED else f"; {acceptable(accepting(relative, rtol, atol))}"
-    return f"{_percent(relative)} of the output's largest value{way}"
+    return f"{digits(100 * relative)} % of the output's largest value{way}"
 
 
 def are_unrelated(held: OutputComparison) -> bool:
@@ -90,10 +90,6 @@ def likely_cause(eps: Sequence[str], relative: float | None) -> str:
 
 def _way(ep: str) -> tuple[str, str] | None:
     return _WAYS.get(ep.partition(".")[0])
-
-
-def _percent(part: float) -> str:
-    return f"{digits(100 * part)} %"
 
 
 def _rounded_up(number: float) -> str:

@@ -97,9 +97,9 @@ def join_words(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
 
 
-def first_of(words: Sequence[str], most: int, more: str = "more") -> str:
+def first_of(words: Sequence[str], most: int) -> str:
     """So many words at most, and how many more there are: ``a, b and 7 more``."""
-    return ", ".join(words[:most]) + (f" and {len(words) - most} {more}" if len(words) > most else "")
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
 
 
 def capitalize(text: str) -> str:

@@ -160,7 +160,7 @@ def median_interval(
         between = math.sqrt(blocks / (blocks - 1) * float(residual @ residual)) / n
         half_width = max(half_width, t_quantile(blocks - 1) * between)
     # The normal approximation falls short for some n; the sign test's rank, which is exact, is the least there is.
-    rank = min(math.floor((0.5 - half_width) * n), _sign_test_rank(n) or 0)
+    rank = min(math.floor((0.5 - half_width) * n), sign_test_rank(n) or 0)
     low = max(rank, 0)
     return ordered[low].item(), ordered[n - 1 - low].item()
 
@@ -203,11 +203,11 @@ def binomial_tails(n: int, share: float) -> tuple[int, int]:
 def sign_test_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """The 95 % interval of the median of independent values, by the sign test; None with fewer than `FEWEST`."""
     ordered = sorted(values)
-    rank = _sign_test_rank(len(ordered))
+    rank = sign_test_rank(len(ordered))
     return None if rank is None else (ordered[rank], ordered[len(ordered) - 1 - rank])
 
 
-def _sign_test_rank(n: int) -> int | None:
+def sign_test_rank(n: int) -> int | None:
     """How many order statistics to leave out at each end for 95 % of a median (Conover, 3.2); None when n < `FEWEST`."""
     if n > 1000:  # the normal approximation, with its continuity correction, is within one rank here
         return math.floor(n / 2 - NormalDist().inv_cdf(0.975) * math.sqrt(n) / 2 - 0.5)

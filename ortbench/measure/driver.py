@@ -273,8 +273,14 @@ class Driver:
         if self.test is None:
             for name, samples, unit in configuration.shown_samples(block, answer):
                 self.progress.add(self.name_row(number, name), samples, unit)
-        if self._thinning is not None:
-            self._thin(self._thinning, block)
+        if self._thinning is not None:  # what a timeline has of samples goes with them
+            cases, every = [case for it in self.configurations for case in it.cases.values()], self._thinning.every
+            self._thinning.add(configuration.cases[mode], block.phase, cases)
+            if self._thinning.every != every:
+                for each in self.configurations:
+                    each.downsample(self._thinning.every)
+            elif block.round % every:
+                configuration.drop_timed_block()
         if self.test is not None:
             for phase, samples in configuration.samples_for_verdict(block, answer).items():
                 self.test.add(number, mode, phase, block.round, samples, block.point)
@@ -287,18 +293,6 @@ class Driver:
 
     def name_row(self, number: int, what: str) -> str:
         return f"{what} ({self.configurations[number].name})" if self.in_turns else what
-
-    def _thin(self, thinning: Thinning, block: Block[Series]) -> None:
-        """Keep the samples from becoming too many; what a timeline has of them goes with them."""
-        configuration = self.configurations[block.series.configuration]
-        cases = [case for it in self.configurations for case in it.cases.values()]
-        before = thinning.every
-        thinning.add(configuration.cases[block.series.mode], block.phase, cases)
-        if thinning.every != before:
-            for each in self.configurations:
-                each.downsample(thinning.every)
-        elif block.round % thinning.every:
-            configuration.drop_timed_block()
 
     @contextmanager
     def _capturing(self) -> Iterator[None]:

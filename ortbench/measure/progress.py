@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import time
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
-from statistics import NormalDist, median
+from statistics import median
 from typing import Literal, Protocol
 
 from ortbench.analysis.intervals import by_round
 from ortbench.core import units
-from ortbench.core.stats import FEW, figure_of, of_processes, sign_test_interval
+from ortbench.core.stats import FEW, figure_of, of_processes, sign_test_rank
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import Case
 from ortbench.model.schema import Stopped
@@ -24,8 +23,6 @@ from ortbench.plan.plan import PROCESSES, Loop, Observer
 
 EVERY_S = 0.25  # at most so often a look is taken
 _MOST = 50_000  # blocks of a series that are kept: of more, one in two is let go
-_EXACT = 100  # blocks up to which the sign test's rank is worked out, which takes long for many
-_Z = NormalDist().inv_cdf(0.975)
 Row = tuple[str, str]  # what it is of, and what is known of it
 
 
@@ -44,27 +41,17 @@ class Running:
         """The median in words: a duration, ns, or a `rate`, which is its unit; without an interval while there are few blocks."""
         if not self._ordered:
             return "–"
-        middle, ends = _middle(self._ordered), _ends(self._ordered)
+        n, rank = len(self._ordered), sign_test_rank(len(self._ordered))
+        middle = (self._ordered[(n - 1) // 2] + self._ordered[n // 2]) / 2
         name, size = (rate, 1.0) if rate else units.time_unit(middle)
 
         def number(value: float) -> str:
             return units.rate(value) if rate else units.time(value, size)
 
         shown = f"{number(middle)} {name}"
-        return shown if ends is None else f"{shown} (95% CI {number(ends[0])}–{number(ends[1])})"
-
-
-def _middle(ordered: Sequence[float]) -> float:
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-
-
-def _ends(ordered: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of the median, of many by the normal approximation of the sign test's rank."""
-    n = len(ordered)
-    if n <= _EXACT:
-        return sign_test_interval(ordered)
-    rank = math.floor(n / 2 - _Z * math.sqrt(n) / 2 - 0.5)
-    return ordered[rank], ordered[n - 1 - rank]
+        if rank is None:
+            return shown
+        return f"{shown} (95% CI {number(self._ordered[rank])}–{number(self._ordered[n - 1 - rank])})"
 
 
 class Estimates:

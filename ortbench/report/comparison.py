@@ -310,24 +310,17 @@ def compared_tables(
 
 
 def head_of(results: Sequence[Result], names: Sequence[str]) -> ComparedResults:
-    """What each result is of, without a table."""
-    return ComparedResults(names, *_headings(results))
-
-
-def _headings(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """What all results are of, in lines, and what each is of besides: what ran where, and when."""
-    said = [dict(zip(_heads(result), heading(result), strict=False)) for result in results]
+    """What all results are of, in lines, and what each is of besides, what ran where, and when; without a table."""
+    heads = (
+        ["model", *["kind"] * bool(own_line(result)), "ep"] for result in results
+    )  # of the lines that tell them apart
+    said = [dict(zip(head, heading(result), strict=False)) for head, result in zip(heads, results, strict=True)]
     when = [result.created for result in results]
     same = [line for key, line in said[0].items() if all(it.get(key) == line for it in said)]
     own = [[line for line in it.values() if line not in same] for it in said]
     if len(set(when)) > 1:
-        return same, [[*lines, at] for lines, at in zip(own, when, strict=True)]
-    return [*same[:-1], "; ".join([*same[-1:], when[0]])], own
-
-
-def _heads(result: Result) -> list[str]:
-    """What the lines of a heading are that tell results apart."""
-    return ["model", *["kind"] * bool(own_line(result)), "ep"]
+        return ComparedResults(names, same, [[*lines, at] for lines, at in zip(own, when, strict=True)])
+    return ComparedResults(names, [*same[:-1], "; ".join([*same[-1:], when[0]])], own)
 
 
 def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:

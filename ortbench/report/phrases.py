@@ -212,14 +212,10 @@ def eps(result: Result) -> list[str]:
 def with_device(ep: Mapping[str, object], device: str) -> str:
     """An EP, its version and library, and the device that it is on."""
     named = f"{ep['ep']} {ep.get('ep_version') or ''}".strip()
-    library = ep.get("ep_library")  # EPs of two libraries can have one name
-    return f"{named} of {_library_owner(str(library))} on {device}" if library else f"{named} on {device}"
-
-
-def _library_owner(library: str) -> str:
-    """What has a library: a package by its module, without where in it the file lies; else the library itself."""
-    module, *inside = re.split(r"[/\\]", library)
-    return module if inside and module.startswith("onnxruntime") else library
+    if library := ep.get("ep_library"):  # EPs of two libraries can have one name
+        module, *inside = re.split(r"[/\\]", str(library))
+        named += f" of {module if inside and module.startswith('onnxruntime') else library}"
+    return f"{named} on {device}"
 
 
 def _memory_name(memory: Memory) -> str:

@@ -248,15 +248,10 @@ def _speedup(case: Case) -> str:
     return f"{units.times(value)}{reach}{'?' * case.noisy}"
 
 
-def _of_modes(result: Result) -> list[Table]:
-    names = part_of(result.kind, "report", "screen_columns", lambda _: kind_of(result.kind).view().screen)(result)
+def tables_of(result: Result) -> list[Table]:
+    kind = kind_of(result.kind)
+    if (by_axis := part_of(result.kind, "report", "axis_tables")) is not None:
+        return [_only(table, kind.view((axis,)).screen) for axis, table in by_axis(result).items() if table.rows]
+    names = part_of(result.kind, "report", "screen_columns", lambda _: kind.view().screen)(result)
     table = part_of(result.kind, "report", "mode_table", mode_table)(result, {"speedup": Own(_speedup)})
     return [_only(table, [it for it in names if it != "copies" or not is_on_host(result)])]
-
-
-def tables_of(result: Result) -> list[Table]:
-    by_axis = part_of(result.kind, "report", "axis_tables")
-    if by_axis is None:
-        return _of_modes(result)
-    kind = kind_of(result.kind)
-    return [_only(table, kind.view((axis,)).screen) for axis, table in by_axis(result).items() if table.rows]

@@ -110,10 +110,10 @@ def _measure(configuration: Configuration, mode: str, recorder: Recorder, before
     return after
 
 
-def meter_for(target: Provider, nvml: Any, root: Path = Path("/")) -> Meter:
+def meter_for(target: Provider, nvml: Any) -> Meter:
     """The meter of the device that an EP runs on; `Unsupported` where nothing can be read there, and why."""
     if target["device"]["type"] == "CPU":
-        return rapl(root)
+        return rapl(Path("/"))
     card = card_of(target, nvml)
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(card)

@@ -30,7 +30,12 @@ def explain(typed: Sequence[str], commands: tuple[Entry, ...]) -> None:
     any the list of all; `BadInput` where there is no such word."""
     screen, by_name = Screen(), _by_name(commands)
     if not typed:
-        _list(screen, commands)
+        all_entries = (*entries(), *_findings(), *commands)
+        for group in Group:
+            screen.text(group.title, style="heading")
+            screen.text(", ".join(entry.word for entry in all_entries if entry.group is group), label="  ")
+        screen.blank()
+        screen.text("ortbench explain WORD says what one of them means; ortbench explain --more lists the pages.")
         return
     names = [*_terms(typed, by_name)]
     for name in names:
@@ -41,8 +46,8 @@ def explain(typed: Sequence[str], commands: tuple[Entry, ...]) -> None:
     for number, entry in enumerate(_entries(names, by_name)):
         if number:
             screen.blank()
-        group = "" if entry.group is Group.WORDS else f", {entry.group.one}"
-        screen.text(f"{entry.word}{group}", style="heading")
+        what = "" if entry.group is Group.WORDS else f", {entry.group.one}"
+        screen.text(f"{entry.word}{what}", style="heading")
         # A word that a shell would not take as it stands has its page.
         more = entry.word if shlex.join(entry.word.split()) == entry.word else entry.page
         for text in (
@@ -67,16 +72,6 @@ def show_pages(typed: Sequence[str], commands: tuple[Entry, ...]) -> None:
             word = " ".join(typed)
             raise BadInput(f"explain --more {word}: no page says more than 'ortbench explain {word}'")
     show_markdown("\n\n".join(map(section, dict.fromkeys(found))))
-
-
-def _list(screen: Screen, commands: tuple[Entry, ...]) -> None:
-    all_entries = (*entries(), *_findings(), *commands)
-    by_group = {group: [entry.word for entry in all_entries if entry.group is group] for group in Group}
-    for group, words in by_group.items():
-        screen.text(group.title, style="heading")
-        screen.text(", ".join(words), label="  ")
-    screen.blank()
-    screen.text("ortbench explain WORD says what one of them means; ortbench explain --more lists the pages.")
 
 
 def _entries(names: Iterable[str], by_name: _Named) -> list[Entry]:

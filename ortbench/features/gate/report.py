@@ -60,7 +60,7 @@ def build_gate(verdict: Verdict) -> Report:
     A terminal ends with the verdict, right above the prompt; Markdown begins with it.
     """
     results, names = verdict.results[::-1], verdict.names[::-1]
-    told = Notes(_notes(verdict), media=MARKDOWN)
+    told = Notes([*_in_words(verdict), *_remarks(verdict), *_warnings(verdict)], media=MARKDOWN)
     table = compared_tables(
         results,
         names,
@@ -104,10 +104,6 @@ def verdict_report(verdict: Verdict) -> Report:
     said = [] if verdict.sentence == verdict.word else [Note(capitalize(verdict.sentence))]
     own = [it for it in verdict.differences if it.key not in _CHANGES]  # changes stand beside the results
     return Report(f"Gate: {verdict.word}", [[Notes([*said, *_in_words(verdict), *map(remark_note, own)])]])
-
-
-def _notes(verdict: Verdict) -> list[Note]:
-    return [*_in_words(verdict), *_remarks(verdict), *_warnings(verdict)]
 
 
 def _in_words(verdict: Verdict) -> list[Note]:

@@ -54,19 +54,14 @@ from ortbench.plan.plan import Plan, check
 
 
 def mode_checks(result: Result, limits: Limits) -> Iterator[Check]:
-    """How many times the throughput of `cpu-tensors` modes have; blocks of load points have figures alone."""
+    """How many times the throughput of `cpu-tensors` modes have, at every number of clients that both were measured with."""
     for mode, least in limits.min_speedup.items():
-        yield from _speedups(result, mode, least)
-
-
-def _speedups(result: Result, mode: str, least: float) -> list[Check]:
-    """How many times the throughput of `cpu-tensors` a mode has, at every number of clients that both were measured with."""
-    points = [case.point for case in result.cases if case.mode == mode and CONCURRENCY.name in case.point]
-    pairs = [(one, base) for it in points if (one := result.case(mode, it)) and (base := result.case(CPU, it))]
-    if not pairs:
-        reason = f"needs {mode} and {CPU} with the same numbers of clients, which were not measured"
-        raise BadInput(f"--min-speedup {mode}: {reason}", "--min-speedup")
-    return [_speedup(one, base, least) for one, base in pairs]
+        points = [case.point for case in result.cases if case.mode == mode and CONCURRENCY.name in case.point]
+        pairs = [(one, base) for it in points if (one := result.case(mode, it)) and (base := result.case(CPU, it))]
+        if not pairs:
+            reason = f"needs {mode} and {CPU} with the same numbers of clients, which were not measured"
+            raise BadInput(f"--min-speedup {mode}: {reason}", "--min-speedup")
+        yield from (_speedup(one, base, least) for one, base in pairs)
 
 
 def _speedup(one: Case, base: Case, least: float) -> Check:

@@ -28,7 +28,6 @@ from ortbench.analysis.intervals import (
     ABOVE,
     BELOW,
     SAME,
-    Ends,
     Interval,
     MedianRatio,
     fewest,
@@ -168,7 +167,9 @@ class Search:
                 }
                 of_main = tried["ratios"][self.main_goal]
                 ends = (of_main["low"], of_main["high"])
-                self._rule_out(dict(base), dict(made), ends)
+                changed = [it for it in made if it not in base]
+                if len(changed) == 1 and verdict_of(ends, 1 / (1 + MARGIN), 0) == ABOVE:
+                    self._ruled_out.add((*changed[0], self._interacting_values(changed[0][0], dict(base))))
                 if verdict_of(ends, 1 + MARGIN) == BELOW:
                     certain.add(made)
         is_over = len(self.candidates()) == 1
@@ -186,14 +187,6 @@ class Search:
         there = [it for it in among if it not in self._failed and goal in self._left[it]]
         return min(there, key=lambda it: self._known[it].get(goal, math.inf), default=None)
 
-    def _latency(self, of: Configuration) -> float:
-        return self._known[of][LATENCY]
-
-    def _rule_out(self, base: Mapping[str, str], made: Mapping[str, str], ends: Ends) -> None:
-        changed = [it for it in made.items() if base.get(it[0]) != it[1]]
-        if len(changed) == 1 and verdict_of(ends, 1 / (1 + MARGIN), 0) == ABOVE:
-            self._ruled_out.add((*changed[0], self._interacting_values(changed[0][0], base)))
-
     def _interacting_values(self, name: str, settings: Mapping[str, str]) -> Configuration:
         """The values that decide what a setting does."""
         others = [it for it in self._interacting if it != name and it in settings] if name in self._interacting else []
@@ -210,7 +203,7 @@ class Search:
         def alone(goal: str, of: Configuration) -> Configuration:
             return best(goal, [it for it in known if len(it) == 1 and it[0] in of])
 
-        fastest, cheapest = sorted(known, key=self._latency)[:FINALISTS], best(CPU_TIME, known)
+        fastest, cheapest = sorted(known, key=lambda it: self._known[it][LATENCY])[:FINALISTS], best(CPU_TIME, known)
         # A setting that may take less CPU time than what seems to take least: short races tell that badly.
         rivals = [it for it in known if len(it) == 1 and it[0] not in cheapest and self._may_be_below(it, cheapest)]
         least = min(self.memory.keys() & set(known), key=lambda it: self.memory[it], default=FIRST)

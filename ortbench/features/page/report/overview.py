@@ -95,7 +95,8 @@ def _comparisons(
             continue
         tables = comparison_tables(own, called, MARGIN, in_order=False)
         titled = sections([*([it] for it in tables), *outputs_part(own, called)])
-        made += [replace(it, title=f"{it.title}: {_subject(own[0])}") for it in titled] if several else titled
+        subject = heading(replace(own[0], note=None))[0]  # what all of the group are of
+        made += [replace(it, title=f"{it.title}: {subject}") for it in titled] if several else titled
         said += [
             model.Note(f"{called[0]} → {name}: {'; '.join(changed)}")
             for name, result in zip(called[1:], own[1:], strict=True)
@@ -113,11 +114,6 @@ def _why_apart(results: Sequence[Result], groups: Sequence[Sequence[int]]) -> st
     )
     alike = ", and results of one model and work" if len(groups) < len(results) else ""
     return f"ratios compare modes of one result{alike}; other results differ in {', '.join(dict.fromkeys(apart))}"
-
-
-def _subject(result: Result) -> str:
-    """What a group of results is of: the first line of their headings, without a note."""
-    return heading(replace(result, note=None))[0]
 
 
 def _charts(results: Sequence[Result], names: Sequence[str], apart: bool) -> list[Drawn]:

@@ -33,6 +33,7 @@ from ortbench.model.result import Result
 from ortbench.report import model
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
+_FLUSH_LEFT = (model.Kind.WORD, model.Kind.WORDS, model.Kind.LONG_NAME)
 _CLASSES = {model.BAD: "bad", model.UNCLEAR: "warn"}  # of notes, by their tones
 
 
@@ -47,11 +48,13 @@ def fill_template(template: str, **values: object) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["tied"] = _keep_units
+    environment.filters["tied"] = lambda text: _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
     environment.filters["toned"] = lambda note: _CLASSES.get(note.tone, "")
-    environment.filters["followed"] = _next_command
+    # What a page is for needs not be said on it.
+    environment.filters["followed"] = lambda note: note.next if isinstance(note, Finding) else ""
     environment.filters["unbroken"] = _keep_options_whole
-    environment.tests["flush_left"] = _is_flush_left
+    # The names of rows are headings, which are aligned left anyway.
+    environment.tests["flush_left"] = lambda column: column.kind in _FLUSH_LEFT
     environment.tests["in_words"] = lambda column: column.kind is model.Kind.WORDS
     text: str = environment.get_template(template).render(palette=PALETTE, **values)
     return text
@@ -62,16 +65,6 @@ def _visible_value(value: object) -> object:
     return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _keep_units(text: str) -> str:
-    """A text in which no line ends between a number and its unit."""
-    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
-
-
-def _next_command(note: model.Note) -> str:
-    """What to do next after a note, of which a page needs not say that there is a page."""
-    return note.next if isinstance(note, Finding) else ""
-
-
 def _keep_options_whole(command: str) -> Markup:
     """A command in which no line ends within an option."""
     words = (
@@ -79,11 +72,6 @@ def _keep_options_whole(command: str) -> Markup:
         for word in visible_lines(command).split(" ")
     )
     return Markup(" ").join(words)
-
-
-def _is_flush_left(column: model.Column) -> bool:
-    """Whether a column of a table is aligned left; that of the rows' names, which are headings, needs not be told so."""
-    return column.kind in (model.Kind.WORD, model.Kind.WORDS, model.Kind.LONG_NAME)
 
 
 @dataclass(frozen=True)

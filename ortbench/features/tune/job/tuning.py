@@ -280,9 +280,7 @@ def measure_in_turns(
     plans = [replace(now.plan(it), passes={"measure-memory": FEW * memory}) for it in chosen]
     loops = [replace(it.loop, duration_s=min(now.most_s, each_s), precision=None) for it in plans]
     plans = [replace(it, loop=loop) for it, loop in zip(plans, loops, strict=True)]
-    if len(plans) == 1:
-        return measure(plans, lambda: folder, observer=told)
-    return measure(plans, lambda: folder, [name_of(it) for it in chosen], observer=told)
+    return measure(plans, lambda: folder, names_of(chosen), observer=told)
 
 
 def measure_under_load(now: Tuning, folder: Path, told: Observer) -> Measured:
@@ -292,6 +290,8 @@ def measure_under_load(now: Tuning, folder: Path, told: Observer) -> Measured:
     plans = [now.plan(it) for it in chosen]
     each_s = min(now.most_s, max(_LEAST_S, each_s))
     plans = [replace(plan, part=replace(load_in(plan), duration_s=each_s)) for plan in plans]
-    if len(plans) == 1:
-        return measure(plans, lambda: folder, observer=told)
-    return measure(plans, lambda: folder, [name_of(it) for it in chosen], observer=told)
+    return measure(plans, lambda: folder, names_of(chosen), observer=told)
+
+
+def names_of(chosen: Sequence[Configuration]) -> list[str]:
+    return [name_of(it) for it in chosen] if len(chosen) > 1 else []  # one alone is a run like any other

@@ -82,7 +82,7 @@ def match_quantized(base: Sequence[ProfiledNode], own: Sequence[ProfiledNode]) -
         return None
     links = _same_tensors(base, own)
     if links is None:
-        pairs = align(describe_nodes(base, is_plain=True), describe_nodes(own, is_plain=True))
+        pairs = align(*(describe_nodes(it, is_plain=True) for it in (base, own)))
         links = [(a, b) for a, b in pairs if a is not None and b is not None]
     rows = _Rows((base, own), links)
     for graph in (0, 1):
