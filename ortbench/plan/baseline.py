@@ -10,7 +10,7 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.core.features import candidates
 from ortbench.core.processes import is_interpreter
-from ortbench.plan.option_types import MODEL, PATH, OptionType, or_default
+from ortbench.plan.option_types import MODEL, PATH, OptionType, no_table, or_default
 from ortbench.plan.options import (
     BASELINE,
     Option,
@@ -87,13 +87,9 @@ def _set(given: Sequence[str], option: str) -> dict[str, Any]:
     return {it.flag: it.read(texts[key] if it.kind.repeatable else texts[key][0]) for key, it in its.items()}
 
 
-def _no_words(value: Any, option: str) -> Any:
-    raise BadInput("must be a table")
-
-
 BASELINE_SET = new_option(
     SET, "KEY=VALUE", "Give the baseline its own value of an option, such as ep-option=K=V.", BASELINE,
-    OptionType("{intra-op-threads = 1}", _no_words, _set, repeatable=True, of_options=True, python="Baseline"),
+    OptionType("{intra-op-threads = 1}", no_table, _set, repeatable=True, of_options=True, python="Baseline"),
     choices=lambda: [f"{key}=" for key in settable()],
     commands=("gate",), common=("gate",),
 )  # fmt: skip

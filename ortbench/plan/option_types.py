@@ -298,7 +298,7 @@ def _mode_texts(value: Any, option: str) -> list[str]:
     return [name if name in (EVERY, USUAL) else _mode(name, option) for name in texts_of(value)]
 
 
-def _no_table(value: Any, option: str) -> Any:
+def no_table(value: Any, option: str) -> Any:
     raise BadInput("must be a table")
 
 
@@ -341,7 +341,7 @@ def _faster(name: str, text: str, option: str) -> float:
 
 
 def table_of(entries: Entries, example: str, value: str) -> OptionType:
-    return OptionType(example, _no_table, repeatable=True, entries=entries, python=f"Mapping[str, {value}]")
+    return OptionType(example, no_table, repeatable=True, entries=entries, python=f"Mapping[str, {value}]")
 
 
 _PAIR = "key=value"

@@ -376,18 +376,14 @@ _SAME = new_option(
     commands=("compare",),
     is_in_suites=False,
 )
-FORCE = (
-    new_option(
-        "force",
-        "",
-        "Compare results that are not comparable, and say why not.",
-        LIMIT,
-        FLAG,
-        commands=("gate", "compare"),
-        by_command={
-            "compare": {"panel": PANEL},
-        },
-    ),
+FORCE = new_option(
+    "force",
+    "",
+    "Compare results that are not comparable, and say why not.",
+    LIMIT,
+    FLAG,
+    commands=("gate", "compare"),
+    by_command={"compare": {"panel": PANEL}},
 )
 COMPARED = (
     new_option(

@@ -74,23 +74,12 @@ def build_gate(verdict: Verdict) -> Report:
     headline, off = f"ortbench gate: {verdict.sentence}", off_target(results, names)
     noise = noise_part(results, of_gate=verdict.folder is not None)  # a stored gate has no folder
     before: list[Sequence[Block]] = [*noise, *([off] if off else []), *doubt_part(results, names)]
-    moved = outputs_part(results, names)
-    if len(results) == 1:
-        return Report(headline, ([told], *before, [table], *moved, last))
-    compared = Title(title(names), 1, media=MARKDOWN)
-    missing = Notes(why_missing(results, names))
-    # No command: a gate's Markdown ends with the empty line that stands in its place.
-    return Report(
-        headline,
-        (
-            [told],
-            *before,
-            [compared, table],
-            *moved,
-            [missing, Command(()), *last],
-            *after,
-        ),
-    )
+    moved, compared = outputs_part(results, names), list[Block]()
+    if len(results) > 1:
+        compared = [Title(title(names), 1, media=MARKDOWN)]
+        # No command: a gate's Markdown ends with the empty line that stands in its place.
+        last = [Notes(why_missing(results, names)), Command(()), *last]
+    return Report(headline, ([told], *before, [*compared, table], *moved, last, *after))
 
 
 def _ending(verdict: Verdict) -> tuple[Conclusion, SavedIn]:

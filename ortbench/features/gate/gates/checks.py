@@ -54,7 +54,8 @@ _METRIC = dict(zip(MEMORY_OWNERS, (DEVICE_MEMORY, HOST_MEMORY), strict=True))
 def check_alone(result: Result, limits: Limits) -> list[Check]:
     """Everything that needs no baseline; `BadInput` for a mode that a limit needs and a limit that there is not."""
     refuse_limits(result.kind, limits)
-    return [*check_facts(result, limits), *_check_modes(result, limits), *check_slo(result, limits)]
+    slo_checks = part_of(result.kind, "gates", "slo_checks")(result, limits) if limits.slo else ()
+    return [*check_facts(result, limits), *_check_modes(result, limits), *slo_checks]
 
 
 def refuse_limits(kind: str, limits: Limits) -> None:
@@ -209,13 +210,6 @@ def _as_share(check: Check) -> Check:
     fact = Fact("check-copies", "share" if ends else "few-rounds", CPU, values)
     made = check.with_fact(fact, ratio=1 - check.ratio, low=low, high=high, limit=1 - check.limit)
     return made if check.doubt is None else made.and_sentence(check.doubt, check.findings[1:])
-
-
-def check_slo(result: Result, limits: Limits) -> Iterator[Check]:
-    """What a load or a sweep must keep to; `BadInput` where the load has no point."""
-    if not limits.slo:
-        return
-    yield from part_of(result.kind, "gates", "slo_checks")(result, limits)
 
 
 def check_outputs(result: Result, limits: Limits) -> Iterator[Check]:
