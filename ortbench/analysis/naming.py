@@ -31,7 +31,7 @@ def short_names(results: Sequence[Result], paths: Sequence[Path]) -> list[str]:
     (``batch=8``, ``threads=1``, ``onnxruntime 1.28.0``), then by its file or folder if somebody has named that, by the
     commit that was checked out, or else by its number.
     """
-    names = [_given_name(result) for result in results]
+    names = [visible(_shorten(" ".join(str(it.name or "").split()), LONGEST_NAME)) for it in results]
     if len(names) > 1 and len(set(names)) == 1:
         names = [""] * len(names)  # it tells none from another
     names = _by_differences(names, [_traits(result) for result in results])
@@ -46,10 +46,6 @@ def short_names(results: Sequence[Result], paths: Sequence[Path]) -> list[str]:
 def _plain(text: str) -> str:
     """Its letters and digits, which are what a name and the folder that is called after it have in common."""
     return re.sub(r"\W", "", text.casefold())
-
-
-def _given_name(result: Result) -> str:
-    return visible(_shorten(" ".join(str(result.name or "").split()), LONGEST_NAME))
 
 
 def _shorten(text: str, longest: int) -> str:
@@ -99,8 +95,7 @@ def _without_defaults(
 
 def _traits(result: Result) -> dict[str, str]:
     """What may tell a result from others, in words; what its user chose comes before what was found."""
-    found = {kind: visible(_shorten(text, _LONGEST_TRAIT)) for kind, text in _all_traits(result) if text}
-    return dict(found)
+    return {kind: visible(_shorten(text, _LONGEST_TRAIT)) for kind, text in _all_traits(result) if text}
 
 
 def _all_traits(result: Result) -> Iterator[tuple[str, str]]:

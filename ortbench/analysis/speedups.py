@@ -201,12 +201,9 @@ def _copies_ns(result: Result) -> float | None:
         timed = device.copy_ns()
         if timed is not None:
             return timed
-    return None if resident is None or resident.status != OK else once_ns(resident)
-
-
-def once_ns(case: Case) -> int | None:
-    """What copying everything in and out once takes, of `device-resident`; None where it was not timed."""
-    there, back = case.value("once_h2d"), case.value("once_d2h")
+    if resident is None or resident.status != OK:
+        return None
+    there, back = resident.value("once_h2d"), resident.value("once_d2h")
     return None if there is None or back is None else int(there + back)
 
 

@@ -403,10 +403,6 @@ class Configuration:
         self.timeline.keep_rounds(lambda number: number not in rounds)
         self.timeline.missing.append(f"{len(rounds)} rounds of blocks while the GPU was throttled")
 
-    def drop_timed_block(self) -> None:
-        if self.timeline is not None:
-            self.timeline.blocks.pop()
-
     def downsample(self, every: int) -> None:
         """Leave the blocks of all but each nth round out of the timeline, as they are out of the samples, and say so once."""
         if self.timeline is not None:

@@ -11,7 +11,7 @@ import copy
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -96,7 +96,8 @@ class Driver:
             with self._timing_opening():
                 self._open()
             self._wait_until_quiet()
-            with self._locked_clocks():
+            clocks = self.configurations[0].plan.lock_clocks
+            with nullcontext() if clocks is None else locked_clocks(self.results, clocks):
                 with closing(Watch()) as watch:
                     self._noise.on_gpu = watch.count_others(
                         {it.worker.pid: it.result.target for it in self.configurations}
@@ -119,10 +120,6 @@ class Driver:
                 configuration.close()
         self._end(why)
         return self.results
-
-    def _locked_clocks(self) -> AbstractContextManager[None]:
-        clocks = self.configurations[0].plan.lock_clocks
-        return nullcontext() if clocks is None else locked_clocks(self.results, clocks)
 
     @property
     def results(self) -> list[Result]:
@@ -279,8 +276,8 @@ class Driver:
             if self._thinning.every != every:
                 for each in self.configurations:
                     each.downsample(self._thinning.every)
-            elif block.round % every:
-                configuration.drop_timed_block()
+            elif block.round % every and configuration.timeline is not None:
+                configuration.timeline.blocks.pop()
         if self.test is not None:
             for phase, samples in configuration.samples_for_verdict(block, answer).items():
                 self.test.add(number, mode, phase, block.round, samples, block.point)

@@ -26,7 +26,7 @@ from ortbench.core.eps import (
 from ortbench.core.safe_text import join_words
 from ortbench.facts import busy_fact, certificate_fact
 from ortbench.facts.sentences import phrase
-from ortbench.features.doctor.model import Card, Cpu, Cuda, Facts, Noise, Nvidia
+from ortbench.features.doctor.model import Card, Cuda, Facts, Noise, Nvidia
 from ortbench.model.protocol import ListedEp
 from ortbench.model.schema import MachineNoise, kind
 
@@ -271,7 +271,14 @@ def _card(gpu: int, card: Card) -> Iterator[Finding]:
 
 def processor(facts: Facts) -> Iterator[Finding]:
     cpu, memory = facts["cpu"], facts["memory"]
-    yield from _cores(cpu)
+    cores, usable, limit = cpu["cores"], cpu["usable"], cpu["limit"]
+    if usable is not None:
+        code = "some-cores" if cores is not None and cores > usable else "cores"
+        yield _finding(code, model=cpu["model"], usable=usable, cores=units.count(cores or usable, "core"))
+    if limit is not None and limit < (usable or cores or math.inf):
+        yield _finding("limited", limit=units.count(limit, "core"), threads=max(1, math.floor(limit)))
+    elif usable is not None:
+        yield _finding("not-limited")
     governors, turbo = cpu["governors"], cpu["turbo"]
     slow = [f"{name} ({units.count(cores, 'core')})" for name, cores in governors.items() if name != "performance"]
     if governors:
@@ -286,17 +293,6 @@ def processor(facts: Facts) -> Iterator[Finding]:
     if memory is not None:
         code = "scarce-memory" if memory["available"] < _SCARCE * memory["total"] else "memory"
         yield _finding(code, free=units.size(memory["available"]), total=units.size(memory["total"]))
-
-
-def _cores(cpu: Cpu) -> Iterator[Finding]:
-    cores, usable, limit = cpu["cores"], cpu["usable"], cpu["limit"]
-    if usable is not None:
-        code = "some-cores" if cores is not None and cores > usable else "cores"
-        yield _finding(code, model=cpu["model"], usable=usable, cores=units.count(cores or usable, "core"))
-    if limit is not None and limit < (usable or cores or math.inf):
-        yield _finding("limited", limit=units.count(limit, "core"), threads=max(1, math.floor(limit)))
-    elif usable is not None:
-        yield _finding("not-limited")
 
 
 def _busy(noise: MachineNoise | None) -> Finding | None:

@@ -151,7 +151,7 @@ def page_of(typed: str) -> str | None:
     """The page or section that is meant by a word: ``modes``, ``modes.md#limits``; None where there is none."""
     file, mark, anchor = typed.removeprefix("docs/").partition("#")
     name = f"{file.removesuffix('.md')}.md"
-    if name not in page_names() or (mark and anchor not in _anchors(name)):
+    if name not in page_names() or (mark and all(_anchor(it[2]) != anchor for _, it in _lines(name) if it)):
         return None
     return f"{name}{mark}{anchor}"
 
@@ -188,10 +188,6 @@ def _lines(name: str) -> Iterator[tuple[str, re.Match[str] | None]]:
     for line in (_folder() / name).read_text(encoding="utf-8").splitlines():
         in_code ^= line.lstrip().startswith("```")
         yield line, None if in_code else _HEADING.match(line)
-
-
-def _anchors(name: str) -> list[str]:
-    return [_anchor(heading[2]) for _, heading in _lines(name) if heading]
 
 
 def _anchor(heading: str) -> str:

@@ -293,23 +293,19 @@ def merge(
             later = cpu.median(LATENCY)
             cpu.set_metric("first_inference", shape.first_inference_ns)
             cpu.set_metric("first_ratio", round(shape.first_inference_ns / later, 4) if later else None, derived=True)
+    points = {it.name: it.point for it in made.shapes}
     for found in made.own["switching"]:
-        _put_switching(made, found)
+        for switched in found["shapes"]:
+            if (case := made.case(found["mode"], points[switched["shape"]])) is not None:
+                case.set_metric("same_shape", switched["alone_ns"])
+                case.set_metric("other_shape", switched["turns_ns"])
+                case.set_metric("switching_ratio", switched["ratio"], switched["ci95"])
+                case.set_metric(SWITCHING_COST, switched["turns_ns"] - switched["alone_ns"], derived=True)
     made.own["best"] = best_of(made, slo)
     for mode, best in ({} if made.own["best"] is None else made.own["best"]["modes"]).items():
         if best is not None and best["by"] == ITEMS:
             best["verdict"] = how_known(made, mode)
     return made
-
-
-def _put_switching(made: Result, found: Switching) -> None:
-    points = {it.name: it.point for it in made.shapes}
-    for switched in found["shapes"]:
-        if (case := made.case(found["mode"], points[switched["shape"]])) is not None:
-            case.set_metric("same_shape", switched["alone_ns"])
-            case.set_metric("other_shape", switched["turns_ns"])
-            case.set_metric("switching_ratio", switched["ratio"], switched["ci95"])
-            case.set_metric(SWITCHING_COST, switched["turns_ns"] - switched["alone_ns"], derived=True)
 
 
 def _describe_shape(shape: Asked, result: Result | None) -> Point:

@@ -296,10 +296,6 @@ def _ends(samples: Samples) -> tuple[float, float] | None:
     return (first, last) if first > 0 else None
 
 
-def _slow(samples: Samples) -> int:
-    return int(np.count_nonzero(samples.ns > _SLOW * samples.stats.median))
-
-
 def _percent(ratio: float) -> str:
     change = round((ratio - 1) * 100, 1)
     return f"{'+' if change > 0 else '−' if change < 0 else '±'}{abs(change):g} %"
@@ -312,7 +308,8 @@ def _drift_cells(samples: Samples, scale: float) -> tuple[str, ...]:
         moved = (units.digits(ends[0] / scale), units.digits(ends[1] / scale), _percent(ends[1] / ends[0]))
     slowest = int(np.argmax(samples.ns))
     after, longest = float(samples.seconds[slowest]), float(samples.ns[slowest]) / scale
-    return (samples.mode, *moved, units.digits(longest), units.digits(after), str(_slow(samples)))
+    slow = np.count_nonzero(samples.ns > _SLOW * samples.stats.median)
+    return (samples.mode, *moved, units.digits(longest), units.digits(after), str(slow))
 
 
 LOOKS = {H2D: Look("h2d", "^"), D2H: Look("d2h", "v", dash=1), COPIES: Look("copies", "D", hollow=True)}

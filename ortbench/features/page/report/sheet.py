@@ -261,13 +261,9 @@ def duration_axis(axes: Axes, low: float, high: float) -> None:
         room = max(high - low, high / 50, 1) / 40
         axes.set_xlim(low - room, high + room)
         time_axis(axes, high)
-    _keep_inside(axes)
-
-
-def _keep_inside(axes: Axes) -> None:
-    """Leave out what would be written beyond the sheet's edge at the ends of an axis."""
-    low, high = axes.get_xlim()
-    ticks = [tick for tick in axes.xaxis.get_major_locator().tick_values(low, high) if low <= tick <= high]
+    # What would be written beyond the sheet's edge is left out.
+    left, right = axes.get_xlim()
+    ticks = [tick for tick in axes.xaxis.get_major_locator().tick_values(left, right) if left <= tick <= right]
     texts = axes.xaxis.get_major_formatter().format_ticks(ticks)
     kept = [tick for tick, text in zip(ticks, texts, strict=True) if _has_room(axes, tick, text)]
     if len(kept) < len(ticks):

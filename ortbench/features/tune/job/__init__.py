@@ -236,15 +236,15 @@ def _publish(now: Tuning, done: Measured, stored: Stored, folder: Path, wanted: 
     from ortbench.facts.sentences import sentence
     from ortbench.plan.next_command import session_lines
 
-    for best in bests(done.results, done.names):
+    found = bests(done.results, done.names)
+    for best in found:
         name = None if best.number is None else done.names[best.number]
         python, cpp = ([], []) if best.number is None else session_lines(done.results[best.number].target)
         stored["best"].append(
             Said(goal=best.what, configuration=name, text=sentence(best.fact), python=python, cpp=cpp)
         )
-        stored.setdefault("findings", []).append(record(best.fact))
     lacking = [*thread_findings(done), *_not_done(now, done)]
-    stored.setdefault("findings", []).extend(map(record, lacking))
+    stored["findings"] = [record(it) for it in (*(best.fact for best in found), *lacking)]
     _save(folder, stored)
     before = _left_out(now, done, lacking)
     return publish_configurations(
