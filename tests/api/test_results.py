@@ -21,15 +21,7 @@ from ortbench.model.result import Case
 from ortbench.model.result_file import save
 from tests.analysis.test_sweep import USUAL, sweep_result
 from tests.report.test_bandwidth import Copied, curve_of
-from tests.results import (
-    MS,
-    loop_case,
-    loop_result,
-    measured,
-    published,
-    result_of,
-    steady,
-)
+from tests.results import MS, loop_case, loop_result, measured, published, result_of, steady
 
 
 def two() -> list[Result]:

@@ -17,18 +17,7 @@ from ortbench.model.result import Result
 from ortbench.model.schema import LoadBlock
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
-from tests.results import (
-    MS,
-    closed,
-    latency,
-    level_blocks,
-    load_result,
-    lose,
-    opened,
-    paced,
-    serving,
-    slo_rate,
-)
+from tests.results import MS, closed, latency, level_blocks, load_result, lose, opened, paced, serving, slo_rate
 from tests.typed import typed
 
 # Stored

@@ -20,18 +20,7 @@ from ortbench.model.modes import Work
 from ortbench.model.result import Result
 from tests.analysis.test_sweep import sweep_result
 from tests.expect import refusal
-from tests.results import (
-    MS,
-    STAYING,
-    chain,
-    level,
-    loop_result,
-    measured,
-    result_of,
-    serving,
-    stage,
-    steady,
-)
+from tests.results import MS, STAYING, chain, level, loop_result, measured, result_of, serving, stage, steady
 
 
 def limits(*metrics: str, most: float = 0.05, **more: Any) -> Limits:

@@ -12,7 +12,6 @@ import pytest
 from ortbench.facts.run import facts_of
 from ortbench.model.result import Result
 from tests.conftest import ortbench
-from tests.jobs.test_suite_run import suite
 from tests.refdevice import Config
 from tests.results import fact, values
 from tests.truth import relu_model, run_on_device
@@ -56,26 +55,6 @@ def test_a_busy_machine_is_said_first_and_is_a_track_of_the_timeline(library: Pa
         {"round": it[0], "waited_us": it[3] / 1000, "involuntary_switches": 0} for it in result.noise["blocks"][:3]
     ]
     assert spans[1:] == [("waited for a CPU", args) for args in waited]
-
-
-SUITE = """
-[suite]
-name = "two"
-
-[[bench]]
-model = ["models/tiny.onnx", "models/fp16.onnx"]
-ep = "cpu"
-mode = "cpu-tensors"
-iterations = 20
-warmup = 1
-"""
-
-
-def test_a_suite_says_which_cases(tmp_path: Path) -> None:
-    ran = suite(SUITE, tmp_path, **machine(others=[1.22]))
-    assert ran.code == 0, ran.err
-    cases = "! The machine was busy in 2 of 2 cases: tiny--cpu, fp16--cpu."
-    assert ran.out.split("\n\n")[0] == f'{cases}\n  Next: set wait-quiet = "60s" under [defaults] in the suite\'s file'
 
 
 def test_a_machine_that_must_be_quiet(library: Path, tmp_path: Path) -> None:

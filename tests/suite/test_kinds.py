@@ -16,10 +16,11 @@ from ortbench.features.loop.plan import Steps
 from ortbench.features.soak.plan import Soak
 from ortbench.features.suite.job.jobs import Job
 from ortbench.features.suite.job.record import Record, figures, record_from
-from ortbench.features.suite.report import across_cards, case_table, csv
+from ortbench.features.suite.report import across_cards, build, case_table, csv
 from ortbench.model.metric_names import Slo
 from ortbench.model.modes import Part
 from ortbench.model.result import Result
+from ortbench.report.records import markdown
 from tests.analysis.test_sweep import sweep_result
 from tests.expect import there
 from tests.results import (
@@ -31,6 +32,7 @@ from tests.results import (
     load_result,
     loop_result,
     measured,
+    noise_of,
     opened,
     result_of,
     serving,
@@ -176,6 +178,14 @@ def test_what_was_measured_has_its_figures_in_the_summary(result: Result, cells:
     as_usual = USUAL | {"case": "plain", "verdict": "measured"}
     assert {name: cell for name, cell in plain.items() if cell != "–"} == as_usual
     assert csv([whole, PLAIN_RECORD]).splitlines()[1].endswith(row)
+
+
+def test_cases_on_a_busy_machine_are_named() -> None:
+    busy = result_of(measured("cpu-tensors", latency=steady([MS] * 24)))
+    busy.noise = noise_of(others=1.22)
+    text = markdown(build("two", [record("it", busy), PLAIN_RECORD]))
+    assert "\n- The machine was busy in 1 of 2 cases: it.\n" in text
+    assert 'set wait-quiet = "60s" under [defaults] in the suite\'s file' in text
 
 
 def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
