@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -21,20 +21,6 @@ SLOW_US = 50_000  # the other one takes 2,000
 SHARED = f"{CUDA} is in onnxruntime-gpu and {PACKAGE}: by that name --ep takes the one of onnxruntime-gpu, and --ep {PACKAGE} the other"
 
 
-class Builds(NamedTuple):
-    """Two libraries whose EPs have one name, which have one name themselves."""
-
-    fast: Path
-    slow: Path
-
-
-@pytest.fixture(scope="session")
-def builds(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Builds:
-    folders = (tmp_path_factory.mktemp(name, numbered=False) for name in ("fast", "slow"))
-    made = (library, device_library(version="2.0.0", compute_us=SLOW_US))
-    return Builds(*(Path(shutil.copy(it, folder / "libep.so")) for it, folder in zip(made, folders, strict=True)))
-
-
 def results(out: Path) -> dict[str, dict[str, Any]]:
     """What the only run in a folder saved, by the names of its configurations."""
     (folder,) = out.glob("[!.]*")
@@ -47,17 +33,20 @@ def lasts_ns(result: dict[str, Any]) -> int:
     return min(samples) // 100_000 * 100_000
 
 
-def test_two_libraries_of_one_name_side_by_side(builds: Builds, tmp_path: Path) -> None:
+def test_two_libraries_of_one_name_side_by_side(library: Path, tmp_path: Path) -> None:
+    paths = list[Path]()
+    for name, build in (("fast", library), ("slow", device_library(version="2.0.0", compute_us=SLOW_US))):
+        (tmp_path / name).mkdir()
+        paths.append(Path(shutil.copy(build, tmp_path / name / "libep.so")))
+    eps = [word for path in paths for word in ("--ep", path)]
     files = [word for name in ("junit", "action-json", "html", "trace") for word in (f"--{name}", tmp_path / name)]
-    ran = ortbench(
-        "run", TINY, "--ep", builds.fast, "--ep", builds.slow, *MODE, *ONCE, "--out", tmp_path / "out", *files
-    )
+    ran = ortbench("run", TINY, *eps, *MODE, *ONCE, "--out", tmp_path / "out", *files)
     assert (ran.code, ran.err) == (0, "")
     found = results(tmp_path / "out")
     assert list(found) == ["fast-libep", "slow-libep"]
     assert len({result["setup"]["run_id"] for result in found.values()}) == 1
     assert {case["checks"]["outputs"]["verdict"] for it in found.values() for case in it["cases"]} == {"passed"}
-    for result, path, version, us in zip(found.values(), builds, ("1.0.0", "2.0.0"), (2_000, SLOW_US), strict=True):
+    for result, path, version, us in zip(found.values(), paths, ("1.0.0", "2.0.0"), (2_000, SLOW_US), strict=True):
         target = result["target"]
         assert (target["ep"], target["ep_library"], target["ep_version"]) == (EP_NAME, str(path), version)
         assert lasts_ns(result) == us * 1000
