@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.copies import KERNEL, Activity, Moment, summarise_activities, zero_copy
-from ortbench.core.errors import BadInput, BenchmarkFailed
+from ortbench.core.errors import BenchmarkFailed
 from ortbench.model.modes import D2H, H2D
 from ortbench.model.result import Result
 from ortbench.model.schema import CaseCheck, Copied, Measured
-from ortbench.plan.plan import Plan, check
-from tests.conftest import MODELS, modes
+from tests.conftest import modes
 from tests.expect import there
 from tests.forks import MAIN
 from tests.refdevice import Config, Trace
@@ -147,8 +146,3 @@ def test_without_cupti_the_measurement_stays(
     (warning,) = [it["message"] for it in result.warnings if it["code"] == "copies-not-measured"]
     assert warning == f"--measure-copies gave nothing: {message}"
     assert [(case.status, case.recorded) for case in result.cases] == [("ok", None)] * len(MODES)
-
-
-def test_other_modes_are_refused() -> None:
-    with pytest.raises(BadInput, match="looks into runs of cpu-tensors and device"):
-        check(Plan(str(MODELS / "tiny.onnx"), modes=("device-resident",), measure_copies=True))

@@ -283,15 +283,6 @@ def test_a_host_that_comes_late_to_all_it_reads_does_not_make_the_burst_short(la
     assert device.prove().evidence == "reading 4 bytes back, which waits for all 128 queued run(s)"
 
 
-def test_each_trial_of_a_burst_follows_a_launch_and_a_readback() -> None:
-    simulator = Simulator(work=5 * US)
-    trial = simulator.to_prove().make_trial(simulator.work)
-    launches, reads = simulator.launches, simulator.reads
-    trials = len(trial.read_behind_bursts(simulator.token).ends[0])
-    assert simulator.launches - launches == trials * (1 + trial.burst)
-    assert simulator.reads > reads
-
-
 def test_a_host_spins_for_as_long_as_it_is_asked_to() -> None:
     begun = perf_counter_ns()
     _spin(MS)
