@@ -21,7 +21,7 @@ from ortbench.worker import State, measuring
 from tests import nvtx, traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.expect import refusal
-from tests.jobs import result_in
+from tests.jobs.reports import result_in
 from tests.refdevice import Config, Trace
 from tests.truth import block_events, is_kind
 from tests.worker import saved

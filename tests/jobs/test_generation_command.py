@@ -19,7 +19,7 @@ from ortbench.model.result import Result
 from tests.conftest import ONCE, modes, ortbench
 from tests.decoders import genai_folder
 from tests.expect import refusal, there
-from tests.jobs import result_in
+from tests.jobs.reports import result_in
 from tests.loop_truth import differences
 from tests.refdevice import Config, Honesty, Trace
 from tests.results import drawing, generating

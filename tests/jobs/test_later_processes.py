@@ -15,7 +15,7 @@ from ortbench.core.errors import BenchmarkFailed
 from ortbench.core.files import ModelFiles
 from tests.conftest import ortbench
 from tests.expect import refusal
-from tests.jobs import json_in
+from tests.jobs.reports import json_in
 from tests.jobs.test_python_option import script
 
 CHANGED = "was changed during the measurement: measure again without changing it"

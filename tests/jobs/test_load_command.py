@@ -19,7 +19,7 @@ from ortbench.model.result_file import load
 from tests import nvtx
 from tests.conftest import MODELS, Ran, modes, ortbench
 from tests.expect import there
-from tests.jobs import result_in
+from tests.jobs.reports import result_in
 from tests.refdevice import Config, Trace
 from tests.results import fact, values
 from tests.truth import relu_model

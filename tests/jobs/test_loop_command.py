@@ -14,7 +14,7 @@ import pytest
 from ortbench.measure.schedule import dropped_count
 from ortbench.model.result import Case, Result
 from tests.conftest import MODELS, ONCE, modes, ortbench
-from tests.jobs import json_in
+from tests.jobs.reports import json_in
 from tests.refdevice import Config, Trace
 from tests.truth import block_events, is_kind, run_on_device
 from tests.versions import VERSIONS, environment

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.conftest import ONCE, Ran, ortbench
-from tests.jobs import json_in
+from tests.jobs.reports import json_in
 from tests.worker import saved
 
 ROWS, INPUTS, CLASSES = 16, 64, 10

@@ -17,7 +17,7 @@ from ortbench.jobs import run
 from ortbench.measure import gpus
 from ortbench.measure.process import WorkerLost
 from tests.conftest import MODELS, ortbench
-from tests.jobs import json_in
+from tests.jobs.reports import json_in
 from tests.softcuda import Config
 from tests.virtual.machine import VARIABLE
 from tests.worker.test_cuda import with_knobs

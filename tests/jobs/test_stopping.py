@@ -17,7 +17,8 @@ from ortbench.core.signals import NOTHING_MEASURED
 from ortbench.features.load.analysis import has_figures, load_cases
 from ortbench.model.result_file import load
 from tests.conftest import MODELS, ROOT, Ran, command, ortbench, whole
-from tests.jobs import json_in, stopped_at
+from tests.jobs import stopped_at
+from tests.jobs.reports import json_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc, which is Linux's")
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from ortbench.model.modes import CPU, DEVICE
 from ortbench.model.result import Result
 from tests.conftest import ONCE, modes, ortbench
-from tests.jobs import result_in
+from tests.jobs.reports import result_in
 from tests.refdevice import Config
 from tests.worker import saved
 

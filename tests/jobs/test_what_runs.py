@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MODELS, ROOT, command, lacking, ortbench
-from tests.jobs import json_in
+from tests.jobs.reports import json_in
 from tests.jobs.test_python_option import script
 from tests.jobs.test_stopping import assert_nothing_runs
 
