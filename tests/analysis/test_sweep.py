@@ -9,8 +9,8 @@ from typing import Any, cast
 from ortbench.analysis.derive import derive
 from ortbench.analysis.items import failures, point_as_result
 from ortbench.facts.run import facts_of
-from ortbench.features.sweep.analysis import best_of, has_a_cost, merge, new_switching, summarise_switching
-from ortbench.features.sweep.model import Switching
+from ortbench.features.sweep.analysis import best_of, has_a_cost, summarise_switching
+from ortbench.features.sweep.measure import Switched, merge
 from ortbench.features.sweep.plan import Shape
 from ortbench.features.sweep.report import mode_table
 from ortbench.model.metric_names import Slo
@@ -49,13 +49,14 @@ def of_batch(batch: int, *cases: Case, first_inference_ns: int = 1_000 * US) -> 
     return made
 
 
-def turns(mode: str, alone: Mapping[int, int], turned: Mapping[int, int], rounds: int = 6) -> Switching:
-    """What switching shapes takes: µs of each shape by its batch, one at a time and in turns."""
-    found = new_switching(mode, [f"batch={batch}" for batch in alone], calls=2)
-    for shape, batch in zip(found["shapes"], alone, strict=True):
-        shape["samples"]["alone"] = [alone[batch] * US] * 2 * rounds
-        shape["samples"]["turns"] = [turned[batch] * US] * 2 * rounds
-    return found
+def turns(mode: str, alone: Mapping[int, int], turned: Mapping[int, int], rounds: int = 6) -> Switched:
+    """What switching shapes takes: µs of each shape by its batch, one at a time and in turns, in rounds of two calls."""
+    both = {batch: {"alone": us, "turns": turned[batch]} for batch, us in alone.items()}
+    return (
+        mode,
+        2,
+        {f"batch={it}": {way: [us * US] * 2 * rounds for way, us in own.items()} for it, own in both.items()},
+    )
 
 
 # µs of a run by batch: a batch of 4 costs little more than one of 2 with cpu-tensors, and much more with device-resident.
@@ -66,7 +67,7 @@ def sweep_result(
     times: Mapping[str, Mapping[int, int]] = USUAL,
     slo: Slo | None = None,
     failed: Mapping[int, str] | None = None,
-    switching: Sequence[Switching] | None = None,
+    switching: Sequence[Switched] | None = None,
     rounds: int = 100,
 ) -> Result:
     """A sweep over batches with times in µs; by batch, why a shape `failed` to open; `switching` else of two modes, of which one takes
@@ -180,16 +181,16 @@ def test_without_items_nothing_is_best_and_the_largest_keeps_a_limit() -> None:
 
 
 def test_what_switching_costs_is_by_turn_and_by_shape() -> None:
-    found: Any = summarise_switching(turns(CPU, {1: 1000, 2: 3000}, {1: 2000, 2: 3400}))
+    found: Any = summarise_switching(*turns(CPU, {1: 1000, 2: 3000}, {1: 2000, 2: 3400}))
     assert (found["rounds"], found["calls"], found["ratio"], found["ci95"]) == (6, 2, 1.35, [1.35, 1.35])
     assert (found["cost_ns"], found["cost_ci95_ns"]) == (700 * US, [700 * US, 700 * US])
     assert [(it["shape"], it["alone_ns"], it["turns_ns"], it["ratio"]) for it in found["shapes"]] == [
         ("batch=1", 1000 * US, 2000 * US, 2.0),
         ("batch=2", 3000 * US, 3400 * US, 1.1333),
     ]
-    few: Any = summarise_switching(turns(CPU, {1: 1000}, {1: 2000}, rounds=5))
+    few: Any = summarise_switching(*turns(CPU, {1: 1000}, {1: 2000}, rounds=5))
     assert (few["ci95"], few["cost_ci95_ns"]) == (None, None)
-    none = summarise_switching(turns(CPU, {1: 1000}, {1: 1000}))
+    none = summarise_switching(*turns(CPU, {1: 1000}, {1: 1000}))
     wide, narrow = ({**found, "ci95": ends} for ends in ([0.74, 1.25], [0.98, 1.05]))
     switched: list[Any] = [found, none, few, wide, narrow]
     assert [has_a_cost(it) for it in switched] == [True, False, None, None, False]

@@ -1,28 +1,24 @@
-"""A sweep of shapes: all as one result, which is the best, and what it costs that shapes change. Pure."""
+"""A sweep of shapes: which is the best, and what it costs that shapes change. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from copy import copy
-from dataclasses import replace
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 from ortbench.analysis.comparable import Traits
 from ortbench.analysis.intervals import ABOVE, BELOW, OPEN, are_apart, at_most, by_round, verdict_of
-from ortbench.analysis.items import cases_of, differing_dims, dim_sizes
+from ortbench.analysis.items import cases_of, differing_dims
 from ortbench.analysis.load_points import LEAST, QUANTILES, keeps_to, latency_bounds
-from ortbench.analysis.noise import is_busy, join_noise, supports_better
-from ortbench.analysis.outputs import joined_outputs
+from ortbench.analysis.noise import is_busy, supports_better
 from ortbench.core.stats import MEAN, Blocks, Rounds, Value, by_few_rounds
-from ortbench.features.sweep.model import KIND, Best, BestShape, SwitchedShape, Switching
+from ortbench.features.sweep.model import Best, BestShape, SwitchedShape, Switching
 from ortbench.model.metric_names import Slo
-from ortbench.model.modes import ALL_MODES, CPU, ITEM_THROUGHPUT, LATENCY, SWITCHING_COST, is_rate, mode_of
-from ortbench.model.result import FAILED, Case, Point, Result
-from ortbench.model.schema import Axis, Tensor
+from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, is_rate, mode_of
+from ortbench.model.result import Case, Point, Result
 
 ITEMS, BYTES = "items_per_s", "bytes_in"  # by what a shape is the best
-
+WAYS = ("alone", "turns")  # in which switching is timed: one shape after the other, and a call of each in turns
 
 # Times as long: a cost that may be so much is not said to be none, nor a shape that may take so long as good.
 _MUCH = 1.1
@@ -88,7 +84,8 @@ def _best(
     if not there:
         return None
     best = max(there, key=lambda it: _bytes(it[0]) if by == BYTES else it[1].value(ITEM_THROUGHPUT) or 0)
-    ties = [] if by == BYTES else [it[0].name for it in there if it is not best and _is_tie(best, it)]
+    others = [] if by == BYTES else [it for it in there if it is not best]
+    ties = [it[0].name for it in others if verdict_of(_item_ratio(best, it, MEAN)) != ABOVE]
     shape, case = best
     return {
         "shape": shape.name,
@@ -99,20 +96,15 @@ def _best(
     }
 
 
-def best_shape_in(result: Result, mode: str) -> BestShape | None:
+def best_by_mode(result: Result) -> dict[str, BestShape | None]:
+    """The best shape of each mode, as the result has them."""
     best: Best | None = result.own.get("best")
-    return None if best is None else best["modes"].get(mode)
-
-
-def decided_best(result: Result, mode: str) -> str | None:
-    """The shape that is better than each other one for certain, if there is one."""
-    best = best_shape_in(result, mode)
-    return None if best is None or is_noisy(result, mode) or any(ties(result, mode)) else best["shape"]
+    return {} if best is None else best["modes"]
 
 
 def is_noisy(result: Result, mode: str) -> bool:
     """Whether the machine was too busy to say which shape of a mode gets most items done."""
-    best = best_shape_in(result, mode)
+    best = best_by_mode(result).get(mode)
     if best is None or best["by"] != ITEMS or not is_busy(result):
         return False
     cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)}
@@ -168,7 +160,7 @@ def ties(result: Result, mode: str, best: BestShape | None = None) -> tuple[list
     """Of the shapes that cannot be told from a mode's best, or from another one: those that are as good, and those of which it cannot be
     told."""
     found: tuple[list[str], list[str]] = [], []
-    if (best := best or best_shape_in(result, mode)) is None:
+    if (best := best or best_by_mode(result).get(mode)) is None:
         return found
     cases = {shape.name: (shape, case) for shape, case in cases_of(result, mode)}
     for name in best["ties"]:
@@ -180,50 +172,46 @@ def ties(result: Result, mode: str, best: BestShape | None = None) -> tuple[list
 
 
 def _interval(case: Case) -> tuple[float, float] | None:
+    """That of the items a second."""
     found = case.metrics.get(ITEM_THROUGHPUT)
     return found.ci95 if isinstance(found, Value) else None
 
 
-def _is_tie(best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
-    """Whether the other may be as good, by its time for an item."""
-    return verdict_of(_item_ratio(best, other, MEAN)) != ABOVE
+# Switching
 
 
-def new_switching(mode: str, shapes: Sequence[str], calls: int) -> Switching:
-    """What is known before the first round, of so many calls of each shape either way."""
-    empty: list[SwitchedShape] = [
-        {"shape": name, "alone_ns": 0, "turns_ns": 0, "ratio": 1.0, "ci95": None, "samples": {"alone": [], "turns": []}}
-        for name in shapes
-    ]
-    return {
-        "mode": mode, "rounds": 0, "calls": calls, "ratio": 1.0, "ci95": None, "cost_ns": 0, "cost_ci95_ns": None,
-        "shapes": empty,
-    }  # fmt: skip
-
-
-def summarise_switching(found: Switching) -> Switching:
-    """The figures that follow from its samples; at least one round of them."""
-    calls = found["calls"]
-    count = len(found["shapes"][0]["samples"]["alone"]) // calls
+def summarise_switching(mode: str, calls: int, taken: Mapping[str, dict[str, list[int]]]) -> Switching:
+    """What at least one round of so many `calls` of each shape, either way, says; `taken`: their samples by the shape's name."""
+    count = len(next(iter(taken.values()))["alone"]) // calls
     rounds = Rounds(range(count))
     shapes: list[SwitchedShape] = []
     # A turn of all shapes, either way: what it takes, and in each resample of the rounds.
-    took = {"alone": 0, "turns": 0}
-    drawn: dict[str, Any] = dict.fromkeys(took, 0.0)
-    for shape in found["shapes"]:
-        ns = {way: round(median(shape["samples"][way])) for way in took}
-        figures = {way: rounds.figures(_by_round(shape["samples"][way], calls)) for way in took if rounds.are_enough}
-        for way in took:
+    took = dict.fromkeys(WAYS, 0)
+    drawn: dict[str, Any] = dict.fromkeys(WAYS, 0.0)
+    for name, samples in taken.items():
+        ns = {way: round(median(samples[way])) for way in WAYS}
+        figures = {way: rounds.figures(_by_round(samples[way], calls)) for way in WAYS if rounds.are_enough}
+        for way in WAYS:
             took[way] += ns[way]
             drawn[way] = drawn[way] + figures.get(way, 0.0)
         ratio, ci95 = _times(rounds, figures, ns)
-        shapes.append({**shape, "alone_ns": ns["alone"], "turns_ns": ns["turns"], "ratio": ratio, "ci95": ci95})
+        shapes.append(
+            {
+                "shape": name,
+                "alone_ns": ns["alone"],
+                "turns_ns": ns["turns"],
+                "ratio": ratio,
+                "ci95": ci95,
+                "samples": samples,
+            }
+        )
     cost, within = (took["turns"] - took["alone"]) / len(shapes), None
     if rounds.are_enough:
         within = [round(end) for end in rounds.interval((drawn["turns"] - drawn["alone"]) / len(shapes), cost)]
     ratio, ci95 = _times(rounds, drawn, took)
     return {
-        **found, "rounds": count, "ratio": ratio, "ci95": ci95, "cost_ns": round(cost), "cost_ci95_ns": within, "shapes": shapes,
+        "mode": mode, "rounds": count, "calls": calls, "ratio": ratio, "ci95": ci95, "cost_ns": round(cost), "cost_ci95_ns": within,
+        "shapes": shapes,
     }  # fmt: skip
 
 
@@ -247,123 +235,17 @@ def has_a_cost(found: Switching) -> bool | None:
     return True if said == ABOVE else False if is_free else None
 
 
-class Asked(Protocol):
-    """A shape that was asked for: its name, modes and sizes by dimension; with real inputs the name of their set."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def data(self) -> str | None: ...
-    @property
-    def modes(self) -> Sequence[str]: ...
-    @property
-    def dims(self) -> Mapping[str, int | str]: ...
-
-
-def merge(
-    shapes: Sequence[Asked],
-    results: Sequence[Result | None],
-    reasons: Sequence[str | None],
-    slo: Slo | None,
-    switching: Sequence[Switching],
-) -> Result:
-    """The result of a sweep: of shapes that were asked for, with results or the reasons why they did not open; one did."""
-    first = next(result for result in results if result is not None)
-    made = replace(first, kind=KIND.key, items=None, warnings=[], cases=[])
-    described = [_describe_shape(shape, result) for shape, result in zip(shapes, results, strict=True)]
-    made.own = {KIND.key: {"slo": None if slo is None else {slo.statistic: slo.limit_ns}}, "shapes": described}
-    made.axes = _axes(made.shapes)
-    for asked, shape, result, reason in zip(shapes, made.shapes, results, reasons, strict=True):
-        shape.point = {axis["name"]: shape.shape[axis["name"]] if axis["unit"] else shape.name for axis in made.axes}
-        cases = [Case(mode, FAILED, reason) for mode in asked.modes] if result is None else result.cases
-        made.cases += [replace(case, point=shape.point) for case in cases]
-    made.model = {
-        **first.model,
-        "inputs": _common([it.inputs for it in made.shapes if it.inputs]),
-        "outputs": _common([it.outputs for it in made.shapes if it.outputs]),
-    }
-    made.outputs = joined_outputs(
-        [(shape.name, result) for shape, result in zip(shapes, results, strict=True) if result is not None]
-    )
-    made.noise = join_noise(result.noise for result in results if result is not None)
-    _collect_warnings(made, shapes, results)
-    made.own["switching"] = [summarise_switching(it) for it in switching]
-    for shape in made.shapes:
-        if (cpu := made.case(CPU, shape.point)) is not None and shape.first_inference_ns:
-            later = cpu.median(LATENCY)
-            cpu.set_metric("first_inference", shape.first_inference_ns)
-            cpu.set_metric("first_ratio", round(shape.first_inference_ns / later, 4) if later else None, derived=True)
-    points = {it.name: it.point for it in made.shapes}
-    for found in made.own["switching"]:
-        for switched in found["shapes"]:
-            if (case := made.case(found["mode"], points[switched["shape"]])) is not None:
-                case.set_metric("same_shape", switched["alone_ns"])
-                case.set_metric("other_shape", switched["turns_ns"])
-                case.set_metric("switching_ratio", switched["ratio"], switched["ci95"])
-                case.set_metric(SWITCHING_COST, switched["turns_ns"] - switched["alone_ns"], derived=True)
-    made.own["best"] = best_of(made, slo)
-    for mode, best in ({} if made.own["best"] is None else made.own["best"]["modes"]).items():
-        if best is not None and best["by"] == ITEMS:
-            best["verdict"] = how_known(made, mode)
-    return made
-
-
-def _describe_shape(shape: Asked, result: Result | None) -> Point:
-    """A shape, not yet on the axes; one that did not open with what was asked for."""
-    asked = {name: size for name, size in shape.dims.items() if isinstance(size, int)}
-    if result is None:
-        return Point(shape.name, {}, asked, shape.data)
-    inputs, outputs = result.model["inputs"], result.model["outputs"]
-    sizes = {name: found.pop() for name, found in dim_sizes(inputs).items() if len(found) == 1}
-    first_ns = result.setup["first_inference_ns"]
-    return Point(shape.name, {}, {**asked, **sizes}, shape.data, inputs, outputs, result.items, first_ns)
-
-
-def _axes(shapes: Sequence[Point]) -> list[Axis]:
-    """The dimensions whose sizes differ, or the names of shapes where sizes do not tell them apart or inputs are real."""
-    dims = [name for name in differing_dims(shapes) if all(name in it.shape for it in shapes)]
-    if shapes[0].data is None and len({tuple(it.shape[name] for name in dims) for it in shapes}) == len(shapes):
-        return [
-            {"name": name, "unit": "elements", "values": list(dict.fromkeys(it.shape[name] for it in shapes))}
-            for name in dims
-        ]
-    return [{"name": "shape" if shapes[0].data is None else "data", "unit": "", "values": [it.name for it in shapes]}]
-
-
-def _common(several: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-    """Tensors as the model has them, with what is the same in all shapes."""
-    found = []
-    for tensors in zip(*several, strict=True):
-        tensor = copy(tensors[0])
-        if any(it["shape"] != tensor["shape"] for it in tensors):
-            tensor["shape"] = tensor["bytes"] = None
-        found.append(tensor)
-    return found
-
-
-def _collect_warnings(made: Result, shapes: Sequence[Asked], results: Sequence[Result | None]) -> None:
-    """What the shapes warn of, once where all of them do."""
-    there = [(shape.name, result) for shape, result in zip(shapes, results, strict=True) if result is not None]
-    found: dict[tuple[str, str], list[str]] = {}
-    for name, result in there:
-        for warning in result.warnings:
-            found.setdefault((warning["code"], warning["message"]), []).append(name)
-    for (code, message), names in found.items():
-        made.warn(code, message if len(names) == len(there) else f"{', '.join(names)}: {message}")
-
-
 def slo_of(result: Result) -> Slo | None:
     """What the best shape had to keep, if anything."""
-    limits = result.part and result.part["slo"]
+    limits = result.part["slo"]
     return Slo(*next(iter(limits.items()))) if limits else None
 
 
 def most_items(result: Result) -> str | None:
     """The shape that gets most items done, of modes that take new inputs first."""
-    of_modes = (result.own.get("best") or {"modes": {}})["modes"]
     best = [
         (not mode_of(mode).on_device, best_shape["items_per_s"] or 0, best_shape["shape"])
-        for mode, best_shape in of_modes.items()
+        for mode, best_shape in best_by_mode(result).items()
         if best_shape is not None and best_shape["by"] == ITEMS and not is_rate(mode, LATENCY)
     ]
     return max(best)[2] if best else None

@@ -11,6 +11,7 @@ from ortbench.facts import Fact, Quantity, Values, condition, ns, per_s, times
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
 from ortbench.features.sweep.analysis import (
     ITEMS,
+    best_by_mode,
     best_by_other_sizes,
     has_a_cost,
     how_known,
@@ -20,7 +21,7 @@ from ortbench.features.sweep.analysis import (
     ties,
     why_not_told,
 )
-from ortbench.features.sweep.model import Best, BestShape
+from ortbench.features.sweep.model import BestShape
 from ortbench.model.modes import CPU, LATENCY, is_rate, mode_of
 from ortbench.model.result import Result
 
@@ -35,18 +36,12 @@ def kind_facts(result: Result) -> Iterator[Fact]:
     yield from _first_inferences(result)
 
 
-def _modes(result: Result) -> dict[str, BestShape | None]:
-    best: Best | None = result.own.get("best")
-    return {} if best is None else best["modes"]
-
-
 def best_shapes(result: Result) -> list[tuple[str, BestShape]]:
     """The modes in which most items are done, with their best shapes, where noise leaves these: first of those that take new inputs
     in each inference, then, where it does more, of those whose tensors stay on the device."""
-    of_modes = _modes(result)
     known = [
         (mode, best)
-        for mode, best in of_modes.items()
+        for mode, best in best_by_mode(result).items()
         if best is not None and best["by"] == ITEMS and not is_noisy(result, mode)
     ]
     found: list[tuple[str, BestShape]] = []
@@ -62,7 +57,7 @@ def _best(result: Result) -> Iterator[Fact]:
     slo = slo_of(result)
     text = "" if slo is None else str(slo)
     first = [mode for mode, _ in best_shapes(result)]
-    modes = _modes(result)
+    modes = best_by_mode(result)
     for mode in dict.fromkeys([*first, *modes]):
         best = modes[mode]
         if best is None:

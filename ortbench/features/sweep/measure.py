@@ -5,12 +5,17 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
+from ortbench.analysis.items import differing_dims, dim_sizes
+from ortbench.analysis.noise import join_noise
+from ortbench.analysis.outputs import joined_outputs
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError
 from ortbench.core.files import ModelFiles
-from ortbench.features.sweep.analysis import merge, new_switching
-from ortbench.features.sweep.model import OpenedSweep, Switching, SwitchTimes
+from ortbench.features.sweep.analysis import ITEMS, WAYS, best_by_mode, best_of, how_known, summarise_switching
+from ortbench.features.sweep.model import KIND, OpenedSweep, SwitchTimes
 from ortbench.features.sweep.plan import Shape
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.describe import describe
@@ -18,10 +23,10 @@ from ortbench.measure.process import Client, WorkerLost, request_of, worker_for
 from ortbench.measure.progress import Progress
 from ortbench.measure.schedule import BLOCK_NS
 from ortbench.model.metric_names import Slo
-from ortbench.model.modes import LATENCY, is_rate
+from ortbench.model.modes import CPU, LATENCY, SWITCHING_COST, is_rate
 from ortbench.model.protocol import Opened, Timeline
-from ortbench.model.result import Result
-from ortbench.model.schema import Machine
+from ortbench.model.result import FAILED, Case, Point, Result
+from ortbench.model.schema import Axis, Machine, Tensor
 from ortbench.plan.plan import Plan
 
 
@@ -153,6 +158,7 @@ class PointConfiguration(Configuration):
             super().release()
 
 
+Switched = tuple[str, int, dict[str, dict[str, list[int]]]]  # a mode, calls of a round, samples by shape and way
 FEWEST, MOST = 6, 40  # rounds of switching: as many as an interval needs, and more than its width gains from
 CALLS = 2, 50  # of each shape in a round of it, at least and at most
 
@@ -173,7 +179,7 @@ class Sweep:
         timelines: bool = False,
     ) -> None:
         self._shapes, self.worker, self._slo, self._save = list(shapes), worker, slo, save
-        self._switching: list[Switching] = []
+        self._switching: list[Switched] = []
         self._not_switched: list[str] = []
         self.points = [
             PointConfiguration(shape.plan, number, self, shape.name, Timeline() if timelines else None)
@@ -217,16 +223,16 @@ class Sweep:
         if plan.loop.iterations is not None:
             calls = min(calls, plan.loop.iterations)
             fewest = most = -(-plan.loop.iterations // calls)
-        switching = new_switching(mode, [self._shapes[number].name for number, _ in measured], calls)
+        numbers = [number for number, _ in measured]
+        taken: dict[str, dict[str, list[int]]] = {self._shapes[it].name: {way: [] for way in WAYS} for it in numbers}
         chance, begun = random.Random(plan.inputs.seed), time.monotonic()
         for number in range(most):
             if number >= fewest and time.monotonic() - begun > plan.loop.duration_s:
                 break
-            order = chance.sample(range(len(measured)), len(measured))
-            points = [measured[at][0] for at in order]
+            order = chance.sample(numbers, len(numbers))
             try:
                 answer: SwitchTimes = self.worker.client.ask(
-                    "time_turns", mode=mode, points=points, calls=calls, first=number % 2 == 0
+                    "time_turns", mode=mode, points=order, calls=calls, first=number % 2 == 0
                 )
             except BenchmarkFailed as error:
                 self._not_switched.append(
@@ -235,9 +241,102 @@ class Sweep:
                 if isinstance(error, WorkerLost):
                     self.worker.restart()
                 return
-            for way in ("alone", "turns"):
-                for at, samples in zip(order, answer[way], strict=True):
-                    switching["shapes"][at]["samples"][way] += samples
+            for point, alone, turns in zip(order, answer["alone"], answer["turns"], strict=True):
+                taken[self._shapes[point].name]["alone"] += alone
+                taken[self._shapes[point].name]["turns"] += turns
             if number == 0:
-                self._switching.append(switching)
+                self._switching.append((mode, calls, taken))
             progress.tell_left()
+
+
+# The result
+
+
+def merge(
+    shapes: Sequence[Shape],
+    results: Sequence[Result | None],
+    reasons: Sequence[str | None],
+    slo: Slo | None,
+    switching: Sequence[Switched],
+) -> Result:
+    """The result of a sweep: of shapes that were asked for, with results or the reasons why they did not open; one did."""
+    opened = [(shape.name, result) for shape, result in zip(shapes, results, strict=True) if result is not None]
+    first = opened[0][1]
+    made = replace(first, kind=KIND.key, items=None, warnings=[], cases=[])
+    described = [_describe_shape(shape, result) for shape, result in zip(shapes, results, strict=True)]
+    made.own = {KIND.key: {"slo": None if slo is None else {slo.statistic: slo.limit_ns}}, "shapes": described}
+    made.axes = _axes(made.shapes)
+    for asked, shape, result, reason in zip(shapes, made.shapes, results, reasons, strict=True):
+        shape.point = {axis["name"]: shape.shape[axis["name"]] if axis["unit"] else shape.name for axis in made.axes}
+        cases = [Case(mode, FAILED, reason) for mode in asked.plan.modes] if result is None else result.cases
+        made.cases += [replace(case, point=shape.point) for case in cases]
+    made.model = {
+        **first.model,
+        "inputs": _common([it.inputs for it in made.shapes if it.inputs]),
+        "outputs": _common([it.outputs for it in made.shapes if it.outputs]),
+    }
+    made.outputs = joined_outputs(opened)
+    made.noise = join_noise(result.noise for _, result in opened)
+    _collect_warnings(made, opened)
+    made.own["switching"] = [summarise_switching(*it) for it in switching]
+    for shape in made.shapes:
+        if (cpu := made.case(CPU, shape.point)) is not None and shape.first_inference_ns:
+            later = cpu.median(LATENCY)
+            cpu.set_metric("first_inference", shape.first_inference_ns)
+            cpu.set_metric("first_ratio", round(shape.first_inference_ns / later, 4) if later else None, derived=True)
+    points = {it.name: it.point for it in made.shapes}
+    for found in made.own["switching"]:
+        for switched in found["shapes"]:
+            if (case := made.case(found["mode"], points[switched["shape"]])) is not None:
+                case.set_metric("same_shape", switched["alone_ns"])
+                case.set_metric("other_shape", switched["turns_ns"])
+                case.set_metric("switching_ratio", switched["ratio"], switched["ci95"])
+                case.set_metric(SWITCHING_COST, switched["turns_ns"] - switched["alone_ns"], derived=True)
+    made.own["best"] = best_of(made, slo)
+    for mode, best in best_by_mode(made).items():
+        if best is not None and best["by"] == ITEMS:
+            best["verdict"] = how_known(made, mode)
+    return made
+
+
+def _describe_shape(shape: Shape, result: Result | None) -> Point:
+    """A shape, not yet on the axes; one that did not open with what was asked for."""
+    asked = {name: size for name, size in shape.plan.inputs.dims.items() if isinstance(size, int)}
+    if result is None:
+        return Point(shape.name, {}, asked, shape.data)
+    inputs, outputs = result.model["inputs"], result.model["outputs"]
+    sizes = {name: found.pop() for name, found in dim_sizes(inputs).items() if len(found) == 1}
+    first_ns = result.setup["first_inference_ns"]
+    return Point(shape.name, {}, {**asked, **sizes}, shape.data, inputs, outputs, result.items, first_ns)
+
+
+def _axes(shapes: Sequence[Point]) -> list[Axis]:
+    """The dimensions whose sizes differ, or the names of shapes where sizes do not tell them apart or inputs are real."""
+    dims = [name for name in differing_dims(shapes) if all(name in it.shape for it in shapes)]
+    if shapes[0].data is None and len({tuple(it.shape[name] for name in dims) for it in shapes}) == len(shapes):
+        return [
+            {"name": name, "unit": "elements", "values": list(dict.fromkeys(it.shape[name] for it in shapes))}
+            for name in dims
+        ]
+    return [{"name": "shape" if shapes[0].data is None else "data", "unit": "", "values": [it.name for it in shapes]}]
+
+
+def _common(several: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """Tensors as the model has them, with what is the same in all shapes."""
+    found = []
+    for tensors in zip(*several, strict=True):
+        tensor = copy(tensors[0])
+        if any(it["shape"] != tensor["shape"] for it in tensors):
+            tensor["shape"] = tensor["bytes"] = None
+        found.append(tensor)
+    return found
+
+
+def _collect_warnings(made: Result, opened: Sequence[tuple[str, Result]]) -> None:
+    """What the shapes warn of, once where all of them do."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, result in opened:
+        for warning in result.warnings:
+            found.setdefault((warning["code"], warning["message"]), []).append(name)
+    for (code, message), names in found.items():
+        made.warn(code, message if len(names) == len(opened) else f"{', '.join(names)}: {message}")

@@ -10,7 +10,7 @@ from ortbench.analysis.items import differing_dims
 from ortbench.core import units
 from ortbench.core.stats import Value
 from ortbench.features.page.report import chart_model as model
-from ortbench.features.sweep.analysis import decided_best, slo_of
+from ortbench.features.sweep.analysis import best_by_mode, how_known, slo_of
 from ortbench.model.metric_names import Slo
 from ortbench.model.modes import ALL_MODES, ITEM_THROUGHPUT, LATENCY, is_rate
 from ortbench.model.result import Case, Result
@@ -120,10 +120,11 @@ def _line(curve: _ShapeCurve, positions: _Positions, show: Callable[[float], str
 def _shape_curve(
     result: Result, mode: str, of: str, numbers: Sequence[int | None], rates: bool, slo: Slo | None
 ) -> _ShapeCurve:
-    best = decided_best(result, mode)
+    best = best_by_mode(result).get(mode)
+    decided = best["shape"] if best is not None and how_known(result, mode) == "known" else None
     shown = [None if at is None else result.shapes[at] for at in numbers]
     values = tuple(None if it is None else _value(result.case(mode, it.point), rates, slo) for it in shown)
-    ring = (at for at, it in enumerate(shown) if it is not None and it.name == best)
+    ring = (at for at, it in enumerate(shown) if it is not None and it.name == decided)
     return _ShapeCurve(mode, values, next(ring, None), of)
 
 

@@ -39,9 +39,6 @@ def parse_slo(text: str, option: str) -> Slo:
     return Slo(*found.popitem())
 
 
-SLO = OptionType('"p99=20ms"', text_of, parse_slo)
-
-
 @dataclass(frozen=True)
 class SweepOptions:
     data: tuple[str, ...] = _swept(
@@ -49,8 +46,8 @@ class SweepOptions:
         kind=ARRAY_SETS, default=(), common=(SWEPT,),
     )  # fmt: skip
     slo: Slo | None = _swept(
-        "slo", "STAT=TIME", "Set the limit for the best shape: p99=20ms, latency=5ms.", panel=MEASURED, kind=SLO,
-        is_in_suites=False, common=(SWEPT,),
+        "slo", "STAT=TIME", "Set the limit for the best shape: p99=20ms, latency=5ms.", panel=MEASURED,
+        kind=OptionType('"p99=20ms"', text_of, parse_slo), is_in_suites=False, common=(SWEPT,),
     )  # fmt: skip
 
 
@@ -75,14 +72,6 @@ class Shape:
     name: str
     plan: Plan
     data: str | None = None
-
-    @property
-    def modes(self) -> tuple[str, ...]:
-        return self.plan.modes
-
-    @property
-    def dims(self) -> dict[str, int | str]:
-        return self.plan.inputs.dims
 
 
 def shapes_of(model: str, given: RawOptions, command: tuple[str, ...], needed: Collection[str] = ()) -> list[Shape]:
@@ -117,14 +106,12 @@ def _of_data(plan: Plan, paths: Sequence[str]) -> list[Shape]:
         raise BadInput(f"--data: a sweep needs several sets, and {paths[0]} is one", "--data")
     if len(found) > MAX_SHAPES:
         raise BadInput(f"--data: one run takes at most {MAX_SHAPES} shapes, and there are {len(found)}", "--data")
-    return [
-        Shape(name, replace(plan, inputs=replace(plan.inputs, path=str(path), expect=_expected_path(path))), name)
-        for name, path in zip(_names(found), found, strict=True)
-    ]
-
-
-def _expected_path(path: Path) -> str | None:
-    return None if (found := expected_outputs(path)) is None else str(found)
+    shapes = []
+    for name, path in zip(_names(found), found, strict=True):
+        expected = expected_outputs(path)
+        inputs = replace(plan.inputs, path=str(path), expect=None if expected is None else str(expected))
+        shapes.append(Shape(name, replace(plan, inputs=inputs), name))
+    return shapes
 
 
 def _test_sets(path: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from ortbench.core.features import part_of, passes
 from ortbench.core.safe_text import first_of
 from ortbench.features.sweep.analysis import (
     ITEMS,
+    best_by_mode,
     best_by_other_sizes,
     has_a_cost,
     is_noisy,
@@ -59,8 +60,7 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> model.Ta
     # A mode that failed keeps what was measured.
     found = [(case, shape.name) for shape, case in mode_by_mode(result) if case.stats(LATENCY) is not None]
     names = {id(case): shape for case, shape in found}
-    stored = result.own.get("best")
-    best, slo = stored["modes"] if stored else {}, slo_of(result)
+    best, slo = best_by_mode(result), slo_of(result)
 
     # In a grid the best is looked for among the shapes of one size otherwise.
     group_of = {name: sizes for sizes, named in shapes_by_other_sizes(result).items() for name in named}
