@@ -1,4 +1,4 @@
-"""Compiling the C libraries that tests bring along."""
+"""Compiling the C libraries that tests bring along, and telling them what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 _FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-shared", "-fPIC")
 
@@ -41,6 +43,16 @@ def compile_library(
         raise BuildError(f"{what} could not be compiled: {shlex.join(command)}\n{done.stderr}")
     unfinished.replace(library)  # at once, so that a second process never loads half a library
     return library
+
+
+def variables(prefix: str, knobs: Any) -> dict[str, str]:
+    """The knobs of a library, a dataclass, as environment variables; one that is None has none."""
+    values = {field.name: getattr(knobs, field.name) for field in fields(knobs)}
+    return {
+        f"{prefix}_{name.upper()}": str(int(value) if isinstance(value, bool) else value)
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def command(module: str, build: Callable[[Path], Path]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 
@@ -111,10 +111,10 @@ def long_loop() -> Result:
     )
 
 
-def long_chain(names: Sequence[str] | None = None) -> Result:
+def long_chain() -> Result:
     """More stages and links than have colours and bars of their own, some with next to no time, with names of every length."""
     numbered = [f"stage_{number}" for number in range(2, 13)]
-    names = names or [EVIL, "a stage of a name that nobody would write on a bar", *numbered]
+    names = [EVIL, "a stage of a name that nobody would write on a bar", *numbered]
     links = [
         results.link(
             f"{name}.present.{number}", f"{other}.past.{number}", 100, "why" if number % 3 else None, (1, number)

@@ -12,7 +12,7 @@ from ortbench.core.errors import Unsupported
 from ortbench.features.energy.measure import Recorder, counter, meter_for, power, rapl
 from ortbench.measure import gpus
 from tests.expect import refusal
-from tests.measure.stand_ins import nvml, refuse
+from tests.measure.stand_ins import file_system, nvml, refuse
 from tests.results import nvidia_result, result_of
 
 S = 1_000_000_000
@@ -113,20 +113,16 @@ def test_without_a_meter_it_says_why(find: Callable[..., object], target: Any, l
     assert refusal(Unsupported, find, target, library) == said
 
 
-def zone(root: Path, name: str, what: str, energy: int, most: int = 1_000_000) -> Path:
-    folder = root / "sys/class/powercap" / name
-    folder.mkdir(parents=True)
-    (folder / "name").write_text(what)
-    (folder / "max_energy_range_uj").write_text(str(most))
-    (folder / "energy_uj").write_text(str(energy))
-    return folder / "energy_uj"
+def zone(root: Path, name: str, what: str, energy: int) -> Path:
+    files = {"name": what, "max_energy_range_uj": "1000000", "energy_uj": str(energy)}
+    return file_system(root / "sys/class/powercap" / name, files) / "energy_uj"
 
 
 def test_the_packages_are_counted_and_a_counter_that_wraps_goes_on(tmp_path: Path) -> None:
-    one = zone(tmp_path, "intel-rapl:0", "package-0\n", 100)
-    two = zone(tmp_path, "intel-rapl:1", "package-1\n", 999_000)
-    zone(tmp_path, "intel-rapl:0:0", "core\n", 50)  # a part of a package
-    zone(tmp_path, "intel-rapl:2", "psys\n", 5)  # which has the packages in it
+    one = zone(tmp_path, "intel-rapl:0", "package-0", 100)
+    two = zone(tmp_path, "intel-rapl:1", "package-1", 999_000)
+    zone(tmp_path, "intel-rapl:0:0", "core", 50)  # a part of a package
+    zone(tmp_path, "intel-rapl:2", "psys", 5)  # which has the packages in it
     meter = rapl(tmp_path)
     assert meter.joules() == 0
     one.write_text("500100")

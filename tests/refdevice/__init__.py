@@ -16,7 +16,7 @@ from typing import IO, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tests.compiling import compile_library
+from tests.compiling import compile_library, variables
 
 EP_NAME = "RefDeviceExecutionProvider"
 VENDOR_ID = 0x0B0B
@@ -176,12 +176,7 @@ class Config:
 
     def environ(self, device: str = "RefDevice") -> dict[str, str]:
         """The knobs of a device as environment variables, to be added to those of the process that loads the library."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            f"{device.upper()}_{name.upper()}": str(int(value) if isinstance(value, bool) else value)
-            for name, value in values.items()
-            if value is not None
-        }
+        return variables(device.upper(), self)
 
     def copy_ns(self, kind: str, size: int) -> float:
         """How long a copy of `size` bytes lasts by definition, ns: an upload, a download, or one inside DEFAULT memory."""

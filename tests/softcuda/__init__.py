@@ -8,12 +8,12 @@ from __future__ import annotations
 import importlib.util
 import struct
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from tests.compiling import compile_library
+from tests.compiling import compile_library, variables
 
 VENDOR_ID = 0x10DE  # NVIDIA's, which is what ONNX Runtime looks for
 
@@ -67,39 +67,22 @@ class Config:
     What has to be computed or moved on the CPU takes its time too: these are the least that things take.
     """
 
-    kernel_us: float = 100.0
-    """A kernel lasts this many microseconds."""
-    copy_latency_us: float = 10.0
-    """A copy lasts this many microseconds, and its bytes at so many GB/s as softcuda_device.h says."""
-    leak_bytes: float = 0.0
-    """So many bytes of its memory, in whole pages of 4,096, are never freed, of each copy to the host."""
-    slowed: int = 0
-    """What NVML says of why clocks are what they are: bits of nvmlClocksEventReasons."""
-    used: Path | None = None
-    """File in which all processes note what they hold, so that NVML tells one of the others; see `users`."""
-    processes: bool = True
-    """Whether NVML tells of each process what it holds."""
-    slowed_until_s: float | None = None
-    """For how many seconds after it is first asked it says so; None for ever."""
-    persistence: bool = True
-    """Whether the driver stays loaded when nothing uses the card."""
-    power_limit_w: int | None = None
-    """To how many W its power is limited; None for the 350 W that are usual for it."""
+    kernel_us: float = 100.0  # a kernel lasts so many microseconds
+    copy_latency_us: float = 10.0  # a copy so many, and its bytes at so many GB/s as softcuda_device.h says
+    leak_bytes: float = 0.0  # so many of its memory, in whole pages of 4,096, are never freed, of each copy to the host
+    slowed: int = 0  # what NVML says of why clocks are what they are: bits of nvmlClocksEventReasons
+    slowed_until_s: float | None = None  # for how many seconds after it is first asked it says so; None for ever
+    used: Path | None = None  # file in which processes note what they hold, for NVML to tell of the others; see `users`
+    processes: bool = True  # whether NVML tells of each process what it holds
+    persistence: bool = True  # whether the driver stays loaded when nothing uses the card
+    power_limit_w: int | None = None  # to how many W its power is limited; None for the 350 W that are usual for it
+    # File of what all processes see of the card, see `Card`; None for one without a counter, with one power and no clocks to lock.
     card: Path | None = None
-    """File of what all processes see of the card, see `Card`; None for one without a counter, with one power and no clocks to
-    lock."""
-    trace: Path | None = None
-    """File for the trace, to which every process adds; None keeps none."""
+    trace: Path | None = None  # file for the trace, to which every process adds; None keeps none
 
     def environ(self) -> dict[str, str]:
         """The knobs as environment variables, to be added to those of the process that loads the library."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        texts = {
-            name: str(int(value) if isinstance(value, bool) else value)
-            for name, value in values.items()
-            if value is not None
-        }
-        return {f"SOFTCUDA_{name.upper()}": text for name, text in texts.items()}
+        return variables("SOFTCUDA", self)
 
 
 def users(file: Path) -> dict[int, tuple[int, int]]:

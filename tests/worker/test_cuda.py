@@ -154,9 +154,9 @@ def wait_for(there: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def drawn(found: dict[str, Any], trace: Path, late_s: float = 0) -> float:
-    """What the law says that the work drew which ended in the stretch, or so much earlier, J a run; it counts when it ends."""
-    begin = found["start_ns"] - late_s * 1e9
+def drawn(found: dict[str, Any], trace: Path) -> float:
+    """What the law says that the work drew which ended in the stretch, J a run; it counts when it ends."""
+    begin = found["start_ns"]
     end = begin + sum(seconds for _, seconds, _ in found["parts"]) * 1e9
     watts = {"compute": Card.KERNEL_W, "h2d": Card.COPY_W, "d2h": Card.COPY_W}
     inside = [it for it in softcuda.records(trace) if it.engine in watts and begin <= it.end_ns <= end]

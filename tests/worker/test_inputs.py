@@ -127,8 +127,8 @@ def test_default_ranges(element: str, size: int | None, bounds: tuple[int, int])
     assert default_range(spec("x", element=element), size) == bounds
 
 
-def random(element: str, shape: tuple[int, ...], low: float, high: float, seed: int = 0) -> Array:
-    return random_array(spec("x", element=element), shape, (low, high), np.random.default_rng(seed))
+def random(element: str, shape: tuple[int, ...], low: float, high: float) -> Array:
+    return random_array(spec("x", element=element), shape, (low, high), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("element", DTYPES)

@@ -132,15 +132,14 @@ def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> Non
 
 # A device whose only memory is HOST_ACCESSIBLE, as OpenVINO's EP shows Intel's CPUs: ONNX Runtime hands arrays on as they are.
 ON_CPU: Any = {"cpu": True, "default_memory": False}
-MEMORY = {
-    "kind": "ep-device", "default": None, "host_accessible": "RefDeviceHostAccessible (HOST_ACCESSIBLE)",
-}  # fmt: skip
 
 
 @pytest.mark.process
 def test_the_device_modes_copy_into_the_memory_that_the_session_wants(library: Path, tmp_path: Path) -> None:
     result, found, trace = run(library, tmp_path, *modes("default", *PINNED, ASYNC), **ON_CPU)
-    assert (result.target["memory"], result.target["device"]["type"]) == (MEMORY, "CPU")
+    shared = "RefDeviceHostAccessible (HOST_ACCESSIBLE)"
+    assert result.target["memory"] == {"kind": "ep-device", "default": None, "host_accessible": shared}
+    assert result.target["device"]["type"] == "CPU"
     for mode in ("cpu-tensors", "device-tensors", "device-resident", "host-accessible", "cpu-tensors-pinned"):
         for events in recorded(result, found[mode], "latency", trace):
             moved = events[is_kind(events, *COPIES) & (events["bytes"] == SIZE)]
