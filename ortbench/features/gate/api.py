@@ -91,13 +91,11 @@ class Verdict(GateVerdict):
     @classmethod
     def wrap(cls, found: GateVerdict) -> Verdict:
         """The same verdict, in this form."""
-        folder = found.folder
-        folders = (
-            [None] if folder is None else [folder / name for name in found.names] if found.results[1:] else [folder]
-        )
-        folders = folders if len(folders) == len(found.results) else [None] * len(found.results)
-        results = [Result.wrap(result, path) for result, path in zip(found.results, folders, strict=True)]
-        return cls(results, found.checks, found.differences, folder, found.alike, found.why)
+        folder, names = found.folder, found.names if found.results[1:] else ("",)
+        results = [
+            Result.wrap(result, folder and folder / name) for name, result in zip(names, found.results, strict=True)
+        ]
+        return cls(**{**vars(found), "results": results})
 
     @property
     def passed(self) -> bool:

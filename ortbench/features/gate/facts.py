@@ -1,31 +1,11 @@
-"""The fact that a gate ends with, and the sentences of checks. Pure."""
+"""The sentences of what a gate ends with and of its checks."""
 
 from __future__ import annotations
 
 from ortbench.analysis.advice import Weight
-from ortbench.facts import Fact
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
 
 _ANSWER, _COST, _DETAIL = Weight.ANSWER, Weight.COST, Weight.DETAIL
-
-
-def gate_fact(verdict: str, *, is_broken: bool, is_lacking: bool, not_confirmed: str, is_stored: bool) -> Fact:
-    """What a gate came to.
-
-    Args:
-        verdict: of all checks: ``passed``, ``failed`` or ``cannot tell``.
-        is_broken: whether something could not be measured.
-        is_lacking: whether no check that cannot be told has an interval.
-        not_confirmed: why a regression could not be measured once more.
-        is_stored: whether its result is of an earlier run and a live gate could tell more.
-    """
-    if is_broken:
-        return Fact("gate", "broken")
-    if verdict != "cannot tell":
-        return Fact("gate", verdict)
-    if not_confirmed:
-        return Fact("gate", "not-confirmed", "", {"why": not_confirmed})
-    return Fact("gate", "lacking" if is_lacking else "noisy-stored" if is_stored else "noisy")
 
 
 # fmt: off

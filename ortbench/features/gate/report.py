@@ -97,8 +97,8 @@ def verdict_report(verdict: Verdict) -> Report:
 
 def _in_words(verdict: Verdict) -> list[Note]:
     """The checks with their verdicts in words, for those who read them alone, and what failed."""
-    signs = {it: (f"{_SIGNS[it][0]} {it}: ", _SIGNS[it][1]) for it in _SIGNS}
-    checks = [Note(f"{signs[it.verdict][0]}{it.text}", tone=signs[it.verdict][1]) for it in verdict.checks]
+    signs = ((it, *_SIGNS[it.verdict]) for it in verdict.checks)
+    checks = [Note(f"{sign} {it.verdict}: {it.text}", tone=tone) for it, sign, tone in signs]
     return [*checks, *(Note(f"{_SIGNS[FAILED][0]} {line}", tone=BAD) for line in verdict.failed_cases)]
 
 

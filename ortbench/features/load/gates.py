@@ -168,7 +168,7 @@ class LiveLoadGate(Gate):
     ) -> None:
         for key, ratio_test in self._tests_of_point(mode, point):
             if phase == block_figure_of(key.figure):
-                self._sequential.add(configuration, mode, ratio_test.over.phase, round, _costs(key, samples))
+                super().add(configuration, mode, ratio_test.over.phase, round, _costs(key, samples))
 
     def _tests_of_point(self, mode: str, point: tuple[str, float] | None) -> Iterator[tuple[Key, RatioTest]]:
         assert point is not None
@@ -181,7 +181,7 @@ class LiveLoadGate(Gate):
         is_rate = point is not None and point[0] == RATE.name
         if (self._limits.slo and (is_rate or not self._has_rates)) or (self._limits.min_speedup and not is_rate):
             return True
-        return self._sequential.is_open(own) if own else rounds < self.needed_rounds
+        return self.is_open(own) if own else rounds < self.needed_rounds
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
         """The verdicts on a load that is over; `BenchmarkFailed` with nothing to compare, `BadInput` for a limit of no point."""
@@ -209,7 +209,7 @@ class LiveLoadGate(Gate):
         one, base = (result.case(key.mode, dict(key.point)) for result in (candidate, baseline))
         if one is None or base is None:
             return None
-        check = self._sequential.check(ratio_test)
+        check = self.check(ratio_test)
         if key.figure.metric == LATENCY and (is_full(one) or is_full(base)):
             verdict, fact = queue_fact(ratio_test.name, key, one, base)
             return ratio_test.unclear().with_fact(fact, verdict=verdict)

@@ -96,7 +96,6 @@ class _Session:
         self.active = self.most_active = self.busy_from = self.busy_ns = 0
         self.is_shared = False  # since one was active several have been
         self.signatures: dict[Any, Any] = {}
-        self.other: Any = None  # what is beyond the most signatures
         self.histogram: dict[int, int] = {}
         self.inputs: dict[str, Any] = {}
         self.outputs: dict[str, Any] = {}
@@ -111,27 +110,17 @@ class _Session:
         self.range = _s.domain and _s.domain.get_event_attributes(os.path.basename(about["model"]) or "model in memory")
 
     def signature(self, key: Any, describe: Any) -> Any:
-        is_full = len(self.signatures) >= _MOST_SIGNATURES
-        found = self.other if is_full else None
-        if found is None:
-            found = {
-                "number": len(self.signatures),
-                "inputs": describe(),
-                "n": 0,
-                "ns": 0,
-                "first_ns": 0,
-                "out": [0, 0],
-            }
-            if is_full:
-                self.other = found
-            else:
-                self.signatures[key] = found
-        return found
+        if len(self.signatures) >= _MOST_SIGNATURES:
+            key = None  # of all that are beyond the most
+        if key not in self.signatures:
+            counts = {"n": 0, "ns": 0, "first_ns": 0, "out": [0, 0]}
+            self.signatures[key] = {"number": len(self.signatures), "inputs": describe(), **counts}
+        return self.signatures[key]
 
     def data(self) -> Any:
         names = "number opens opened open_ns closed close_ns calls failed total_ns gap_ns gaps alone alone_ns shared busy_ns most_active inputs outputs"
         own = {name: getattr(self, name) for name in f"{names} binding looked looked_gaps spin_ns work_ns".split()}
-        own["signatures"] = [*self.signatures.values(), *filter(None, [self.other])]
+        own["signatures"] = [*self.signatures.values()]
         own["histogram"] = list(self.histogram.items())
         own["links"] = [[*key, n] for key, n in self.links.items()]
         return {
@@ -167,9 +156,9 @@ def _guard(function: Any) -> Any:
     """A fault ends the recording."""
 
     @functools.wraps(function)
-    def call_guarded(*arguments: Any) -> Any:
+    def call_guarded(*arguments: Any, **named: Any) -> Any:
         try:
-            return function(*arguments)
+            return function(*arguments, **named)
         except Exception as error:
             _s.fault = _s.fault or f"{type(error).__name__}: {error}"
             return None
@@ -229,9 +218,7 @@ def _enter(session: Any, inputs: Any, key_of: Any, describe: Any, values: Any) -
     if _s.fault:
         return None
     key = key_of(inputs)
-    found = session.signatures.get(key)
-    if found is None:
-        found = session.signature(key, describe)
+    found = session.signatures.get(key) or session.signature(key, describe)
     if session.before_gap is not None:
         _end_gap(session)
     if _s.to_look:
@@ -458,24 +445,25 @@ def _around_open(original: Any) -> Any:
     return __init__
 
 
-def _around_entry(original: Any) -> Any:
+def _note_after(owner: Any, name: str, note: Any, *about: Any) -> None:
+    """Have a method followed by `note`, which gets what it is `about`, the object, what the method gave, and its arguments."""
+    original, guarded = getattr(owner, name), _guard(note)
+
     @functools.wraps(original)
-    def add_session_config_entry(self: Any, key: str, value: str) -> None:
-        original(self, key, value)
-        if _s.file or self in _s.noted:
-            _note_options(self)["entries"][key] = value
+    def call(self: Any, *arguments: Any, **named: Any) -> Any:
+        returned = original(self, *arguments, **named)
+        guarded(*about, self, returned, *arguments, **named)
+        return returned
 
-    return add_session_config_entry
+    setattr(owner, name, call)
 
 
-def _around_devices(original: Any) -> Any:
-    @functools.wraps(original)
-    def add_provider_for_devices(self: Any, devices: Any, *more: Any, **named: Any) -> None:
-        original(self, devices, *more, **named)
-        if _s.file:
-            _note_options(self)["devices"] = devices
+def _note_entry(options: Any, _: Any, key: str, value: str) -> None:
+    _note_options(options)["entries"][key] = value
 
-    return add_provider_for_devices
+
+def _note_devices(options: Any, _: Any, devices: Any, *more: Any, **named: Any) -> None:
+    _note_options(options)["devices"] = devices
 
 
 def _new_note() -> Any:
@@ -577,7 +565,9 @@ def _note_session(session: Any, model: Any, given: Any, start: int, took: int, c
 
 
 def _session_of(session: Any) -> Any:
-    """What is recorded of a session; of one that was there before the recording from now on."""
+    """What is recorded of a session, of one that was there before the recording from now on; nothing while nothing is recorded."""
+    if not _s.file:
+        return None
     found = session.__dict__.get(_OWN)
     if found is None:
         return _note_session(session, getattr(session, "_model_path", None) or "", {}, 0, 0, set())
@@ -587,9 +577,9 @@ def _session_of(session: Any) -> Any:
 def _around_run(original: Any) -> Any:
     @functools.wraps(original)
     def run(self: Any, output_names: Any, *more: Any, **named: Any) -> Any:
-        session = self.__dict__.get(_OWN) or (_s.file and _session_of(self))
+        session = _session_of(self)
         feed = more[0] if more else named.get("input_feed") or named.get("input_dict_ort_values")
-        if not session or not _s.file or (type(feed) is not dict and not isinstance(feed, Mapping)):
+        if not session or (type(feed) is not dict and not isinstance(feed, Mapping)):
             return original(self, output_names, *more, **named)
         entered = _enter(session, feed, _key, lambda: _describe(feed.items()), feed.items)
         names = output_names or session.about["output_names"]
@@ -604,8 +594,8 @@ def _around_run(original: Any) -> Any:
 def _around_binding_run(original: Any) -> Any:
     @functools.wraps(original)
     def run_with_iobinding(self: Any, iobinding: Any, run_options: Any = None) -> None:
-        session = self.__dict__.get(_OWN) or (_s.file and _session_of(self))
-        if not session or not _s.file:
+        session = _session_of(self)
+        if not session:
             original(self, iobinding, run_options)
             return
         bound = iobinding.__dict__.get(_OWN) or {}
@@ -664,30 +654,14 @@ def _note_binding(session: Any, bound: Any) -> Any:
     bound["values"], bound["session"] = {}, session
 
 
-def _around_clear(original: Any, way: str) -> Any:
-    @functools.wraps(original)
-    def clear(self: Any) -> None:
-        original(self)
-        self.__dict__.get(_OWN, {}).get(way, {}).clear()
-
-    return clear
+def _note_cleared(way: str, binding: Any, _: Any) -> None:
+    binding.__dict__.get(_OWN, {}).get(way, {}).clear()
 
 
-def _around_bind(original: Any, way: Any, where: Any) -> Any:
-    """Around a method of a binding: `where` gives the memory and the value of its arguments."""
-
-    @functools.wraps(original)
-    def bind(self: Any, name: str, *arguments: Any, **named: Any) -> Any:
-        returned = original(self, name, *arguments, **named)
-        if _s.file and not _s.fault:
-            _note_bound(self, way, name, where, arguments, named)
-        return returned
-
-    return bind
-
-
-@_guard
-def _note_bound(binding: Any, way: Any, name: str, where: Any, arguments: Any, named: Any) -> Any:
+def _note_bound(way: str, where: Any, binding: Any, _: Any, name: str, *arguments: Any, **named: Any) -> None:
+    """Of a value that was bound: `where` gives its memory and itself of the arguments."""
+    if not _s.file or _s.fault:
+        return
     bound = binding.__dict__.setdefault(_OWN, {"inputs": {}, "outputs": {}, "binds": 0, "values": {}})
     memory, value = where(arguments, named)
     bound["binds"] += 1
@@ -702,35 +676,22 @@ def _note_bound(binding: Any, way: Any, name: str, where: Any, arguments: Any, n
         bound[way][name] = (memory, row[2], tuple(row[3]), row[4], row[5])
 
 
-def _around_copy_back(original: Any) -> Any:
-    @functools.wraps(original)
-    def copy_outputs_to_cpu(self: Any) -> Any:
-        start = _clock()
-        outputs = original(self)
-        if _s.file and not _s.fault:
-            _copied_back(self, outputs, _clock() - start)
-        return outputs
-
-    return copy_outputs_to_cpu
-
-
-@_guard
-def _copied_back(binding: Any, outputs: Any, took: int) -> Any:
+def _note_copied(binding: Any, outputs: Any) -> None:
     bound = binding.__dict__.get(_OWN, {})
-    if (session := bound.get("session")) is not None:
+    if _s.file and not _s.fault and (session := bound.get("session")) is not None:
         rows = [*zip(bound["outputs"].items(), outputs)]  # noqa: B905 - of Python 3.10
         sizes = sum(
             getattr(value, "nbytes", 0) for (_, memory), value in rows if memory != "cpu"
         )  # the others a call has copied
-        for count, number in (("copies", 1), ("copy_ns", took), ("copied_bytes", sizes)):
+        for count, number in (("copies", 1), ("copied_bytes", sizes)):
             session.binding[count] = session.binding.get(count, 0) + number
         for (name, _), value in rows * bool(_s.to_look):
             if (checksum := _checksum(value)) is not None:
                 _s.outputs[checksum[:2]] = session.number, name
 
 
-def _first(arguments: Any, named: Any, *names: Any) -> Any:
-    return arguments[0] if arguments else next((named[it] for it in names if it in named), None)
+def _first(arguments: Any, named: Any, name: str) -> Any:
+    return arguments[0] if arguments else named.get(name)
 
 
 def _wrap(module: Any) -> None:
@@ -754,14 +715,14 @@ def _wrap(module: Any) -> None:
         ("bind_output", "outputs", device),
         ("bind_ortvalue_output", "outputs", value),
     ):
-        setattr(binding, name, _around_bind(getattr(binding, name), way, where))
-    for name, way in (("clear_binding_inputs", "inputs"), ("clear_binding_outputs", "outputs")):
-        setattr(binding, name, _around_clear(getattr(binding, name), way))
-    binding.copy_outputs_to_cpu = _around_copy_back(binding.copy_outputs_to_cpu)
+        _note_after(binding, name, _note_bound, way, where)
+    for way in ("inputs", "outputs"):
+        _note_after(binding, f"clear_binding_{way}", _note_cleared, way)
+    _note_after(binding, "copy_outputs_to_cpu", _note_copied)
     options = module.C.SessionOptions
-    options.add_session_config_entry = _around_entry(options.add_session_config_entry)
+    _note_after(options, "add_session_config_entry", _note_entry)
     if hasattr(options, "add_provider_for_devices"):
-        options.add_provider_for_devices = _around_devices(options.add_provider_for_devices)
+        _note_after(options, "add_provider_for_devices", _note_devices)
     sessions._ortbench_wrapped = True
 
 

@@ -222,7 +222,15 @@ class SequentialTests:
         self._decided: dict[RatioTest, Check] = {}
         self._timed: dict[str, set[str]] = {}
 
-    def add(self, configuration: int, mode: str, phase: str, round: int, samples: Sequence[float]) -> None:
+    def add(
+        self,
+        configuration: int,
+        mode: str,
+        phase: str,
+        round: int,
+        samples: Sequence[float],
+        point: tuple[str, float] | None = None,
+    ) -> None:
         self._timed.setdefault(mode, set()).add(phase)
         for stream, values in self._values.items():
             if (stream.configuration, stream.mode, stream.phase) == (configuration, mode, phase):
@@ -256,7 +264,7 @@ class SequentialTests:
         """What is known of each ratio test by now: its name, and the ratio with its interval and limit."""
         return [(it.name, _short(it, median_ratio(found, self._alpha))) for it, found in self._ratios.items() if found]
 
-    def needs_more(self, mode: str) -> bool:
+    def needs_more(self, mode: str, point: tuple[str, float] | None = None, rounds: int = 0) -> bool:
         """Whether an undecided ratio test needs a mode, after whole rounds: a phase that is in none of them is never timed."""
         streams = ((test, stream) for test in self.ratio_tests for stream in (test.over, test.under))
         return self.is_open(test for test, stream in streams if stream.mode == mode and self._is_timed(stream))

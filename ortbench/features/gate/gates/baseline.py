@@ -250,19 +250,14 @@ def _why_none(metric: MetricName | None, result: Result, baseline: Result) -> st
 # there is one, the baseline.
 
 
-class Gate:
+class Gate(SequentialTests):
     """What live gates share: ratio tests of candidate and baseline, and of the candidate's own modes."""
 
     def __init__(
         self, limits: Limits, regressions: Sequence[RatioTest], own: Sequence[RatioTest] = (), alpha: float = ALPHA
     ) -> None:
         self._limits, self._regressions, self._own = limits, regressions, own
-        self._sequential = SequentialTests([*regressions, *own], alpha)
-        self.needed_rounds = self._sequential.needed_rounds
-
-    def progress_rows(self) -> list[tuple[str, str]]:
-        """What is known of each ratio test by now: its name, and the ratio with its interval and limit."""
-        return self._sequential.progress_rows()
+        super().__init__([*regressions, *own], alpha)
 
     def regressions(self, checks: Sequence[Check]) -> set[str]:
         """The names of the checks that found the candidate slower than the baseline."""
@@ -280,14 +275,6 @@ class LiveGate(Gate):
     ) -> None:
         regressions = regression_tests(limits, modes, work) if has_baseline else []
         super().__init__(limits, regressions, own_ratio_tests(limits, work), alpha)
-
-    def add(
-        self, configuration: int, mode: str, phase: str, round: int, samples: Sequence[float], point: object = None
-    ) -> None:
-        self._sequential.add(configuration, mode, phase, round, samples)
-
-    def needs_more(self, mode: str, point: object = None, rounds: int = 0) -> bool:
-        return self._sequential.needs_more(mode)
 
     def least_runs(self, mode: str, point: tuple[str, float]) -> int:
         return 1
@@ -325,10 +312,7 @@ class LiveGate(Gate):
         measured = [it for it in self._regressions if all(result.case(it.over.mode) for result in results)]
         never = {it: why for it in measured if (why := _why_not_timed(results, it)) is not None}
         compared = [it for it in measured if it not in never]
-        checks += [
-            with_remedy(self._sequential.check(ratio_test), candidate, self._sequential.needed_rounds)
-            for ratio_test in compared
-        ]
+        checks += [with_remedy(self.check(ratio_test), candidate, self.needed_rounds) for ratio_test in compared]
         if compared:  # what was asked for is not passed over in silence
             untold = {it: why for it, why in never.items() if it.over.phase == ENQUEUE}
             checks += [
@@ -347,7 +331,7 @@ class LiveGate(Gate):
             checks += check_values(candidate, baseline, limits)
         checks = without_doubtful(checks, candidate, *baselines)
         checks += check_facts(candidate, limits)
-        return checks + [check_ratio_test(candidate, self._sequential, ratio_test) for ratio_test in self._own]
+        return checks + [check_ratio_test(candidate, self, ratio_test) for ratio_test in self._own]
 
 
 def _why_not_timed(results: Sequence[Result], ratio_test: RatioTest) -> str | None:

@@ -19,7 +19,6 @@ from ortbench.core.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, REGRESSION
 from ortbench.core.features import part_of
 from ortbench.facts import Explanation, Fact, Values, bytes_of, noise_facts, record, share
 from ortbench.facts.sentences import FAILED, PASSED, UNCLEAR, Check, check_by, phrase
-from ortbench.features.gate.facts import gate_fact
 from ortbench.features.gate.gates import (
     CANDIDATE,
     CONFIDENCE,
@@ -303,15 +302,17 @@ class Verdict:
 
     @property
     def fact(self) -> Fact:
-        kind, has_baseline = kind_of(self.results[0].kind), bool(self.results[1:])
-        return gate_fact(
-            overall(self.checks),
-            is_broken=bool(self.failed_cases),
-            # What has no interval is not noisy: its check says what it lacks.
-            is_lacking=all(check.low is None for check in self.checks if check.verdict == UNCLEAR),
-            not_confirmed=self.not_confirmed,
-            is_stored=kind.live and has_baseline and self.folder is None,
-        )
+        if self.failed_cases:
+            return Fact("gate", "broken")
+        if (word := overall(self.checks)) != UNCLEAR:
+            return Fact("gate", word)
+        if self.not_confirmed:
+            return Fact("gate", "not-confirmed", "", {"why": self.not_confirmed})
+        # What has no interval is not noisy: its check says what it lacks.
+        if all(check.low is None for check in self.checks if check.verdict == UNCLEAR):
+            return Fact("gate", "lacking")
+        is_stored = kind_of(self.results[0].kind).live and self.results[1:] and self.folder is None
+        return Fact("gate", "noisy-stored" if is_stored else "noisy")
 
     @property
     def sentence(self) -> str:
