@@ -34,7 +34,7 @@ from ortbench.features.gate.gates.checks import (
     refuse_unchecked,
     verdict_json,
 )
-from ortbench.features.gate.plan import Limits, candidate_of, limits_of, live
+from ortbench.features.gate.plan import COMPARED_WITH_NONE, Limits, candidate_of, limits_of, live
 from ortbench.features.gate.report import build_gate, gate_screen, verdict_report
 from ortbench.jobs import check_wanted, publish
 from ortbench.jobs.compare import one_result_file
@@ -102,6 +102,8 @@ def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> As
         raise BadInput(f"--model and --{other} exclude each other: name one candidate", f"--{other}")
     if not is_live:
         raise BadInput(f"name a result file, or for a live gate {' or '.join(f'a --{it}' for it in names)}")
+    if limits.outputs and not is_in_turns and "expect" not in given:
+        raise BadInput(f"--limit {next(iter(limits.outputs))}: {COMPARED_WITH_NONE}", "--limit")
     for name in features():
         if plans := part_of(name, "gates", "live_plans", lambda *_: ())(given, limits, typed, is_in_turns):
             return AskedGate(limits, force, plans)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ortbench.core.errors import BadInput
 from ortbench.model.metric_names import MetricName, parse_slo
-from ortbench.model.metrics import known_or_plain
+from ortbench.model.metrics import Group, known_or_plain
 from ortbench.model.modes import ALL_MODES, CPU, LATENCY, MEMORY_OWNERS, MODES, comes_with, no_such
 from ortbench.plan.baseline import STORED_BASELINE as STORED_BASELINE
 from ortbench.plan.baseline import TYPED_BASELINE as TYPED_BASELINE
@@ -141,10 +141,13 @@ class Limits:
         return {LATENCY, *(comes_with(it.metric) for it in metrics if known_or_plain(it.metric).sampled)}
 
 
+COMPARED_WITH_NONE = "the outputs were compared with none: give a --baseline-model with the same inputs, or --expect"
+
+
 def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Limits:
     """The limits that options describe, with a baseline a regression of 5 % too; `modes` are compared with it, or all.
 
-    Raises `BadInput` for a mode that there is not.
+    Raises `BadInput` for a mode that there is not, and for a metric that has no regression.
     """
     regression = given.get("max-regression", SHARE.parse(USUAL_REGRESSION, "")) if has_baseline else None
     own = {flag: given[flag] for flag in limits_of_kinds() if flag in given}
@@ -153,6 +156,10 @@ def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Li
     for name in modes:
         if name not in ALL_MODES:
             raise BadInput(f"--mode {no_such(name)}", "--mode")
+    for metric in limits.metrics:
+        if known_or_plain(metric.metric).group is Group.OUTPUTS:
+            reason = f"it has no regression; limit it with --limit {metric.metric}=X"
+            raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
     return limits
 
 

@@ -45,7 +45,7 @@ from ortbench.features.gate.gates.checks import (
 from ortbench.features.gate.plan import Limits
 from ortbench.model.kinds import kind_of
 from ortbench.model.metric_names import MetricName
-from ortbench.model.metrics import LATENCY, Figure, Group, known_or_plain
+from ortbench.model.metrics import LATENCY, Figure, known_or_plain
 from ortbench.model.modes import DEVICE_MEMORY, ENQUEUE, HOST_MEMORY, INFERENCE, THROUGHPUT, Work
 from ortbench.model.result import FAILED as MODE_FAILED
 from ortbench.model.result import NOT_MEASURED, OK, UNSUPPORTED, Case, Result
@@ -235,8 +235,6 @@ def _without_memory(metric: MetricName, result: Result, baseline: Result, limits
 
 def _why_none(metric: MetricName | None, result: Result, baseline: Result) -> str:
     if metric is not None:
-        if known_or_plain(metric.metric).group is Group.OUTPUTS:
-            return f"--metric {metric.text}: it has no regression; limit it with --limit {metric.metric}=X"
         return f"--metric {metric.text}: {what_lacks(metric, (baseline, result))}"
     mine, theirs = ({tuple(case.point.items()) for case in it.cases} for it in (result, baseline))
     if mine.isdisjoint(theirs):

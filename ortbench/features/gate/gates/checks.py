@@ -30,7 +30,7 @@ from ortbench.features.gate.gates import (
     ratio_of,
     refuse_copy_share,
 )
-from ortbench.features.gate.plan import Limits
+from ortbench.features.gate.plan import COMPARED_WITH_NONE, Limits
 from ortbench.model.kinds import kind_of, kinds
 from ortbench.model.metrics import metric
 from ortbench.model.modes import CPU, DEVICE_MEMORY, HOST_MEMORY, MEMORY_OWNERS
@@ -215,8 +215,7 @@ def check_outputs(result: Result, limits: Limits) -> Iterator[Check]:
     """How far the outputs of a candidate moved; `BadInput` where they were compared with none."""
     for key, limit in limits.outputs.items():
         if not result.outputs:
-            reason = "the outputs were compared with none: give a --baseline-model with the same inputs, or --expect"
-            raise BadInput(f"--limit {key}: {reason}", "--limit")
+            raise BadInput(f"--limit {key}: {COMPARED_WITH_NONE}", "--limit")
         yield _check_output(key, limit, result)
 
 
