@@ -54,11 +54,13 @@ def test_that_nothing_ran_on_the_ep_comes_before_any_figure() -> None:
 @pytest.mark.parametrize("name", BUILDERS)
 def test_results_side_by_side_say_it_before_any_figure(name: str) -> None:
     off, other = with_nothing_on_the_ep(), published()
+    other.placement = {"nodes": {EP: 2, CPU_EP: 1}, "memcpy_nodes": 1, "cpu_operators": {"Clip": 1}}
     of_both = shown(BUILDERS[name], [off, with_nothing_on_the_ep()], width=120)
     of_one = shown(BUILDERS[name], [off, other], width=120)
     assert of_both[0] == f"! {SAID}"
     assert of_one[0] == (f"! candidate: {SAID}" if name == "gate" else f"! a: {SAID}")
     assert not any("stay on the CPU" in line for line in of_both)
+    assert name == "compare" or any("1 Memcpy node inside the graph" in line for line in of_one)
 
 
 # A busy machine
