@@ -48,7 +48,7 @@ MORE = {
     'stage."say ""x""".min': (MetricName(None, 'stage.say "x"', "min"), ""),
     " latency . p95 @ rate = 0.50 ": (MetricName(None, "latency", "p95", (("rate", 0.5),)), "latency.p95@rate=0.5"),
     'latency.p95@data="8"': (MetricName(None, "latency", "p95", (("data", "8"),)), ""),
-    'stage."a@b=c [d]".p95': (MetricName(None, "stage.a@b=c [d]", "p95"), ""),
+    'stage."a@b [c]".p95': (MetricName(None, "stage.a@b [c]", "p95"), ""),
     'stage." \\ ".min': (MetricName(None, "stage. \\ ", "min"), ""),
     'latency.p95@"a=b"="1e3",c=-0.5': (MetricName(None, "latency", "p95", (("a=b", "1e3"), ("c", -0.5))), ""),
     'latency.p95@data="best"': (MetricName(None, "latency", "p95", (("data", "best"),)), "latency.p95@data=best"),
