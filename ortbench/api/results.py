@@ -242,6 +242,8 @@ def tables_of(report: Report, said: Sequence[str] | None = None) -> str:
 
     blocks = [block for part in report.parts for block in part]
     tables = [block for block in blocks if isinstance(block, Table)]
-    tables += [block.table for block in blocks if isinstance(block, ComparedResults) and block.table is not None]
+    tables += [
+        block.table.with_names for block in blocks if isinstance(block, ComparedResults) and block.table is not None
+    ]
     notes = [note.text for block in blocks if isinstance(block, Notes) for note in block.notes]
     return _html("tables_html", report.title, tables, notes if said is None else said)

@@ -32,6 +32,7 @@ from ortbench.report.model import (
     Report,
     SavedIn,
     Table,
+    drop_empty_columns,
     numbers,
 )
 from ortbench.report.terminal import command_lines, shorten, wrap
@@ -50,8 +51,9 @@ def narrow_table(table: Table, wanted: Sequence[int]) -> Table:
     """A table with its key and as many of some columns as fit side by side, the most important first; one figure stays, and no ratio is
     without the interval behind it."""
     names = [at for at, it in enumerate(table.columns) if it.group == KEY]
-    cells = [[it.name, table.unit if it.kind is Kind.TIME else ""] for it in table.columns]
-    for row in table.rows:
+    shown = table.with_names
+    cells = [[it.name, table.unit if it.kind is Kind.TIME else ""] for it in shown.columns]
+    for row in shown.rows:
         for at, cell in enumerate(row):
             cells[at].append(shorten(cell, _LONGEST) if at in names else cell)
     widths = [max(map(len, column)) + _GAP for column in cells]
@@ -67,13 +69,9 @@ def narrow_table(table: Table, wanted: Sequence[int]) -> Table:
     return replace(
         table,
         columns=tuple(table.columns[at]._replace(group=min(table.columns[at].group, 1)) for at in kept),
-        rows=tuple(tuple(_short(row[at]) if at in names else row[at] for at in kept) for row in table.rows),
+        rows=tuple(tuple(shorten(row[at], _LONGEST) if at in names else row[at] for at in kept) for row in table.rows),
         bars=table.bars if len(table.rows) > 1 else (),  # which a terminal leaves out where they do not fit
     )
-
-
-def _short(cell: str) -> str:
-    return cell if len(cell) <= _LONGEST else shorten(cell, _LONGEST)
 
 
 def fit_table(table: Table, most: int, first: Sequence[tuple[str, ...]] = (), is_asked: bool = False) -> Table:
@@ -89,7 +87,7 @@ def fit_table(table: Table, most: int, first: Sequence[tuple[str, ...]] = (), is
         chosen = _by_turns(table) if is_asked else alike(table)
         rows = sorted(sorted(chosen, key=lambda row: ranks[row])[:most])
     cut = replace(
-        _without_metric(table, rows),
+        drop_empty_columns(_without_metric(table, rows)),
         bars=[table.bars[row] for row in rows] if table.bars else (),
         groups=_groups(table, rows),
         rest=_rest([row for number, row in enumerate(table.rows) if number not in rows]) or table.rest,
@@ -347,20 +345,18 @@ def _short_head(head: Heading | ComparedResults) -> Heading | ComparedResults:
     lines = 1 if len(head.names) <= _FEW else 0
     headings = [[_cut_text(line, _room_beside(head.names), _OF_A_HEAD) for line in it[:lines]] for it in head.headings]
     shared = [_cut_text(line, WIDTH, _OF_A_HEAD) for line in head.shared[:2]]
-    table, numbered = head.screen or (head.table, head.numbered)
-    head = replace(head, shared=shared, headings=headings, more=(), table=table, numbered=numbered)
-    if head.table is None or head.numbered is None:
-        return head
-    if not _stands_above(head.names) and _loses_less(head.table, head.numbered):
+    table = head.screen or head.table
+    head = replace(head, shared=shared, headings=headings, more=(), table=table)
+    if table is None or (not _stands_above(head.names) and _has_room_for_names(table)):
         return head
     labels = numbers(len(head.names))
     told = [[name, *it] for name, it in zip(head.names, headings, strict=True)]
-    return replace(head, names=labels, headings=told, table=head.numbered)
+    return replace(head, names=labels, headings=told, table=replace(table, results=()))
 
 
-def _loses_less(named: Table, numbered: Table) -> bool:
+def _has_room_for_names(table: Table) -> bool:
     """Whether a table with the names of results has as much on a screen, in as few lines, as one with their numbers."""
-    fitted = (fit_table(table, len(table.rows)) for table in (named, numbered))
+    fitted = (fit_table(it, len(table.rows)) for it in (table, replace(table, results=())))
     of_named, of_numbered = ((_figures(table), -len(table.groups)) for table in fitted)
     return of_named >= of_numbered
 
@@ -368,8 +364,7 @@ def _loses_less(named: Table, numbered: Table) -> bool:
 def _with_rows(head: Heading | ComparedResults, rows: int) -> Heading | ComparedResults:
     if isinstance(head, Heading):
         return head
-    table, numbered = (it and fit_table(it, rows, (), head.is_asked) for it in (head.table, head.numbered))
-    return replace(head, table=table, numbered=numbered)
+    return replace(head, table=head.table and fit_table(head.table, rows, (), head.is_asked))
 
 
 def _tables_of(head: Heading | ComparedResults | None) -> list[Table]:

@@ -43,6 +43,7 @@ from ortbench.report.model import (
     EVERYWHERE,
     FILES,
     KEY,
+    RESULT,
     UNCLEAR,
     Block,
     Column,
@@ -88,32 +89,10 @@ def tables(
     """Results side by side, two with every figure, more with the most telling ones: a table of times and rates and one of costs,
     where there are any; in `in_order`, each is compared with the one before it too. Without `same` there are no words for ratios,
     and none of what was `judged`, by another ratio than that of the two figures."""
-    return [named for named, _ in _tables(results, names, same, in_order, only, judged, figures)]
-
-
-def _tables(
-    results: Sequence[Result],
-    names: Sequence[str],
-    same: float | None,
-    in_order: bool,
-    only: Selection,
-    judged: Judged,
-    figures: Sequence[Row],
-) -> list[tuple[Table, Table]]:
-    """The same, each with the names of results and with numbers in their place."""
     found = in_both(results, figures or rows(results, only))
-    namings = _namings(results, names)
     times, costs = [it for it in found if not it.is_cost], [it for it in found if it.is_cost]
-    made = [_table(times, namings, same, in_order, "metric", "Side by side", judged)]
-    return made + ([_table(costs, namings, same, in_order, "cost", TITLE, judged)] if costs else [])
-
-
-def _namings(results: Sequence[Result], names: Sequence[str]) -> list[list[str]]:
-    """The names of results and their numbers, those of doubtful ones marked."""
-    return [
-        [mark_doubtful(result, name) for result, name in zip(results, naming, strict=True)]
-        for naming in (names, numbers(len(names)))
-    ]
+    made = [_table(times, results, names, same, in_order, "metric", "Side by side", judged)]
+    return made + ([_table(costs, results, names, same, in_order, "cost", TITLE, judged)] if costs else [])
 
 
 def _figures_beside(results: Sequence[Result]) -> set[Figure]:
@@ -123,16 +102,18 @@ def _figures_beside(results: Sequence[Result]) -> set[Figure]:
 
 def _table(
     found: Sequence[Row],
-    namings: Sequence[Sequence[str]],
+    results: Sequence[Result],
+    names: Sequence[str],
     same: float | None,
     in_order: bool,
     what: str,
     title: str,
     judged: Judged,
     names_metric: bool = False,  # which a default screen does, in short units
-) -> tuple[Table, Table]:
-    """A row for each figure; of more than two results one for each of them. With each of two namings of the results."""
-    count = len(namings[0])
+) -> Table:
+    """A row for each figure; of more than two results one for each of them."""
+    count = len(results)
+    labels = [mark_doubtful(*it) for it in zip(results, numbers(count), strict=True)]
     has_points = any(it.key.point for it in found)
     of_latency = not names_metric and (has_points or count > 2) and {it.key.figure for it in found} == {_LATENCY}
     unit, show = figure_format(found, is_short=names_metric)
@@ -171,33 +152,25 @@ def _table(
             for row in found
         )
         lines = with_own_rows(lines, found, own, len(keys))
-        named, numbered = (
-            Table(
-                (
-                    *keys,
-                    *columns(kind, *names),
-                    *columns(Kind.NUMBER, "ratio", "95% CI", group=2),
-                    *verdict,
-                    *columns(kind, *(f"{name} {it}" for it in tails for name in names), group=3),
-                ),
-                lines,
-                unit,
-                title=title,
-            )
-            for names in namings
+        headed = (
+            *keys,
+            *columns(kind, *labels),
+            *columns(Kind.NUMBER, "ratio", "95% CI", group=2),
+            *verdict,
+            *columns(kind, *(f"{label} {it}" for it in tails for label in labels), group=3),
         )
-        return (drop_empty_columns(named), drop_empty_columns(numbered)) if judged else (named, numbered)
+        table = Table(headed, lines, unit, title=title, results=names)
+        return drop_empty_columns(table) if judged else table
     against = (*columns(Kind.NUMBER, "vs first", "95% CI", group=2), *verdict)
     headed = (
         *keys,
-        Column("result", Kind.WORD, KEY),
+        Column(RESULT, Kind.WORD, KEY),
         *columns(kind, "median" if of_latency else "value", *tails),
         *columns(Kind.WORD, *own),
         *against,
         *(_PREVIOUS if in_order else ()),
     )
-    # Of a row what is before a result's name, its number, and the rest.
-    parts: list[tuple[list[str], int, list[str]]] = []
+    of_results: list[tuple[str, ...]] = []
     for row in found:
         there = [number for number, value in enumerate(row.values) if value is not None]
         for number in there:  # what a result lacks has no row
@@ -208,12 +181,8 @@ def _table(
             if in_order:
                 ratio, _, *words = ratio_cells(row, row.since_last[number], same)
                 cells += [ratio, *words]
-            parts.append((before, number, cells))
-    named, numbered = (
-        Table(headed, tuple((*before, names[number], *cells) for before, number, cells in parts), unit, title=title)
-        for names in namings
-    )
-    return named, numbered
+            of_results.append((*before, labels[number], *cells))
+    return Table(headed, tuple(of_results), unit, title=title, results=names)
 
 
 def build(
@@ -255,11 +224,14 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    results: Sequence[Result], names: Sequence[str], same: float, only: Selection, best: Sequence[Best] = ()
+    results: Sequence[Result], names: Sequence[str], same: float | None, only: Selection, best: Sequence[Best] = ()
 ) -> Comparison:
-    """Results side by side: their figures, computed once for all that shows them, and what these say."""
+    """Results side by side: their figures, computed once for all that shows them, and what these say; without `same` nothing of
+    ratios."""
     figures = rows(results, only)
-    said = [*ep_facts(results), *(it.fact for it in best)] or ratio_facts(results, names, figures, same)
+    said = [*ep_facts(results), *(it.fact for it in best)]
+    if not said and same is not None:
+        said = ratio_facts(results, names, figures, same)
     said += [*items_facts(results, names, only.modes)]
     said += mode_facts(results, names) if len(results) <= FEW_RESULTS else []
     lacking = [*lacking_facts(results, names, figures), *between_runs_facts(results, figures)]
@@ -295,18 +267,17 @@ def compared_tables(
     head = head_of(results, names)
     if len(results) == 1:
         return head
-    (named, numbered), *more = _tables(results, names, same, in_order, only, judged, figures)
+    table, *more = tables(results, names, same, in_order, only, judged, figures)
     if same is None:
-        return replace(head, table=named, numbered=numbered)
-    others = [table for pair in more for table in pair]
+        return replace(head, table=table)
     found = in_both(results, figures or rows(results, only))
     if not only.metrics:
         of_kind = _figures_beside(results)
         chosen = [it for it in found if it.key.figure in of_kind] if of_kind else [it for it in found if not it.is_cost]
         found = chosen or found
-    screen = _table(found, _namings(results, names), same, in_order, "metric", "Side by side", (), names_metric=True)
+    screen = _table(found, results, names, same, in_order, "metric", "Side by side", (), names_metric=True)
     is_asked = bool(only.metrics or _figures_beside(results))
-    return replace(head, table=named, numbered=numbered, more=others, screen=screen, is_asked=is_asked)
+    return replace(head, table=table, more=more, screen=screen, is_asked=is_asked)
 
 
 def head_of(results: Sequence[Result], names: Sequence[str]) -> ComparedResults:

@@ -17,6 +17,7 @@ Known = TypeVar("Known")
 NOTHING = "–"  # a cell without a figure
 DERIVED = "≈"  # before what was derived, not measured
 DOUBTED = "?"  # behind what noise of the machine may have made
+RESULT = "result"  # the column of which of several results a row is of
 SLO = "SLO"  # the column, or the row of two results, of whether an SLO is met
 GOOD, BAD, UNCLEAR = "good", "bad", "unclear"  # tones, which a terminal shows as colours
 
@@ -133,11 +134,29 @@ class Table(Block):
     # rows that belong together: the first of them, and what stands above it
     groups: tuple[tuple[int, str], ...] = ()
     shorter: tuple[Table, ...] = ()  # the same for a screen, each complete, from the most rows to the fewest
+    results: Sequence[str] = ()  # the names of those that it calls #1, #2 …; see `with_names`
 
     @property
     def headings(self) -> list[str]:
         """The columns' names, with the unit where they hold times."""
         return [f"{it.name} ({self.unit})" if it.kind is Kind.TIME and self.unit else it.name for it in self.columns]
+
+    @property
+    def with_names(self) -> Table:
+        """The table with the names of results in place of their numbers."""
+        names = dict(zip(numbers(len(self.results)), self.results, strict=True))
+
+        def name(text: str) -> str:
+            number, *rest = text.split(" ", 1)
+            return " ".join([names.get(number, number), *rest])
+
+        of_rows = [it.name == RESULT for it in self.columns]
+        return replace(
+            self,
+            columns=tuple(it._replace(name=name(it.name)) for it in self.columns),
+            rows=tuple(tuple(name(it) if of else it for of, it in zip(of_rows, row, strict=True)) for row in self.rows),
+            results=(),
+        )
 
     def cut_rows(self, longest: int = WIDE) -> list[tuple[str, ...]]:
         """The rows with at most `longest` characters of long names."""
@@ -168,14 +187,12 @@ class ComparedResults(Block):
     names: Sequence[str]  # of the results
     shared: Sequence[str]  # what all of them are of, in lines
     headings: Sequence[Sequence[str]]  # what each is of besides, in lines
-    table: Table | None = None  # where there is one
-    # the same table with #1, #2 … for the names, which a terminal shows where they leave no room
-    numbered: Table | None = None
-    # another table that is shown below under its title, with the names and with the numbers; or none
-    more: Sequence[Table] = ()
-    # the table of a default screen, with the names and with the numbers, and whether all its metrics are to be seen; or none
-    screen: tuple[Table, Table] | None = None
-    is_asked: bool = False
+    table: Table | None = (
+        None  # where there is one; a terminal shows the numbers of results where their names leave no room
+    )
+    more: Sequence[Table] = ()  # another one that is shown below under its title, or none
+    screen: Table | None = None  # that of a default screen, where it is another one
+    is_asked: bool = False  # whether all its metrics are to be seen
 
 
 def numbers(count: int) -> list[str]:

@@ -373,8 +373,10 @@ def _lines(block: model.Block) -> list[str]:
         case model.ComparedResults():
             pairs = zip(block.names, block.headings, strict=True)
             lines = _break_lines([*block.shared, *(f"{name}: {line}" for name, heading in pairs for line in heading)])
-            lines += ["", *table_lines(block.table)] if block.table is not None and block.table.rows else []
-            return lines + [line for it in block.more[:1] for line in ("", f"## {it.title}", "", *table_lines(it))]
+            lines += ["", *table_lines(block.table.with_names)] if block.table is not None and block.table.rows else []
+            for more in block.more:
+                lines += ["", f"## {more.title}", "", *table_lines(more.with_names)]
+            return lines
         case model.Notes():
             return [f"- {escape(note.text)}" for note in block.notes]
         case model.Findings():

@@ -265,14 +265,15 @@ def _print(screen: Screen, block: model.Block) -> None:
 
 def _print_compared(screen: Screen, block: model.ComparedResults) -> None:
     """Print what each of several results is of, after what the table calls it, and the table."""
-    labels, grid, more = block.names, None, block.more[:1]
-    if block.table is not None and block.numbered is not None:
-        columns = block.table.columns
-        grid = Grid(block.table, screen)
+    labels, grid = block.names, None
+    more: Sequence[model.Table] = [it.with_names for it in block.more]
+    if block.table is not None:
+        columns = (named := block.table.with_names).columns
+        grid = Grid(named, screen)
         mistakable = len({column.name for column in columns}) < len(columns)  # a result that is called as a column is
         if mistakable or not grid.has_room_for(_FIGURES):
-            labels, more = model.numbers(len(block.names)), block.more[1:]
-            grid = Grid(block.numbered, screen)
+            labels, more = model.numbers(len(block.names)), block.more
+            grid = Grid(block.table, screen)
     indent = max(map(cell_len, map(screen_text, labels))) + 2
     for line in block.shared:
         screen.text(line)

@@ -167,7 +167,7 @@ def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int | Non
     ("name", "table", "names"),
     [
         ("run", run.mode_table(extreme()), [extreme().model["path"], *(it["message"] for it in extreme().warnings)]),
-        ("trend", comparison.tables(three(), LONG, 0.02, True)[0], LONG),
+        ("trend", comparison.tables(three(), LONG, 0.02, True)[0].with_names, LONG),
         ("suite", suite.case_table(CASES), ["it " * 60]),
     ],
     ids=["run", "trend", "suite"],

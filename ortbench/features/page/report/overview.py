@@ -10,6 +10,7 @@ from ortbench.analysis.comparable import OF_EP, alike_but_for_ep, changes, unlik
 from ortbench.analysis.comparison import CANNOT_TELL, rows
 from ortbench.analysis.intervals import MARGIN
 from ortbench.analysis.placement import short
+from ortbench.analysis.series import EVERYTHING
 from ortbench.analysis.speedups import (
     NOISY,
     UNKNOWN,
@@ -19,15 +20,12 @@ from ortbench.analysis.speedups import (
 from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.facts.comparison import (
-    FEW_RESULTS,
     best_of_models,
     bests,
     between_runs_facts,
     ep_facts,
     items_facts,
     lacking_facts,
-    mode_facts,
-    ratio_facts,
     setting_facts,
 )
 from ortbench.facts.run import copy_share, findings_of
@@ -35,6 +33,7 @@ from ortbench.facts.sentences import phrase
 from ortbench.features.page.report.parts import Drawn, Section, charts_of_many, draw_chart, sections
 from ortbench.model.result import Result
 from ortbench.report import model
+from ortbench.report.comparison import compare
 from ortbench.report.comparison import tables as comparison_tables
 from ortbench.report.parts import doubt_part, outputs_part
 from ortbench.report.phrases import heading
@@ -56,12 +55,12 @@ def overview(results: Sequence[Result], names: Sequence[str], judged: bool = Fal
     groups = alike_but_for_ep(results)
     compared, said = _comparisons(results, names, groups)
     best = [] if judged else bests(results, names)
-    told = ep_facts(results)
-    told += [it.fact for it in best] if len(groups) == 1 or judged else best_of_models(results, names)
     if len(groups) == 1:
-        told = told if told or judged else ratio_facts(results, names, rows(results), MARGIN)
-        told += mode_facts(results, names) if len(results) <= FEW_RESULTS else []
-    said[:0] = findings_of([*told, *items_facts(results, names)])
+        told = compare(results, names, None if judged else MARGIN, EVERYTHING, best).said
+    else:
+        of_models = [] if judged else best_of_models(results, names)
+        told = [*ep_facts(results), *of_models, *items_facts(results, names)]
+    said[:0] = findings_of(told)
     if len(groups) > 1:
         said.append(model.Note(_why_apart(results, groups)))
     said += [model.Note(phrase(it)) for it in setting_facts(results, names, best)]
@@ -93,7 +92,7 @@ def _comparisons(
             said += [finding for block in part if isinstance(block, model.Findings) for finding in block.findings]
         if len(own) < 2:
             continue
-        tables = comparison_tables(own, called, MARGIN, in_order=False)
+        tables = [it.with_names for it in comparison_tables(own, called, MARGIN, in_order=False)]
         titled = sections([*([it] for it in tables), *outputs_part(own, called)])
         subject = heading(replace(own[0], note=None))[0]  # what all of the group are of
         made += [replace(it, title=f"{it.title}: {subject}") for it in titled] if several else titled
