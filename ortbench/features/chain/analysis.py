@@ -30,10 +30,10 @@ def put_figures(case: Case, chain: Chain) -> None:
 
 
 def crossing_ns(link: ChainLink) -> int | None:
-    """What all copies of a link through the host take, each as long as alone; None where not measured, 0 without any."""
+    """What all copies of a link through the host take, each as long as alone; None where not measured, or without any."""
     ways = ((link["downloads"], link["d2h_ns"]), (link["uploads"], link["h2d_ns"]))
     times = [count * ns for count, ns in ways if count and ns is not None]
-    return sum(times) if len(times) == sum(1 for count, _ in ways if count) else None
+    return sum(times) if times and len(times) == sum(1 for count, _ in ways if count) else None
 
 
 def crosses(link: ChainLink) -> bool:
@@ -47,7 +47,7 @@ _MEASURED = ("session_ns", "first_inference_ns", "d2h_ns", "h2d_ns")
 
 def different_stages(one: Chain, other: Chain) -> list[tuple[str, str, str]]:
     """What makes two chains different ones, in words: stages, their models, what is fed back, links; what it is, and that of each."""
-    mine, theirs = (", ".join(map(_stage_text, it["stages"])) for it in (one, other))
+    mine, theirs = (", ".join(map(stage_text, it["stages"])) for it in (one, other))
     if mine != theirs:
         return [("stages", mine, theirs)]
     found = []
@@ -92,9 +92,9 @@ def _pairs(one: Chain, other: Chain) -> Iterator[tuple[ChainStage, ChainStage]]:
     return ((stage, others[stage["name"]]) for stage in one["stages"] if stage["name"] in others)
 
 
-def _stage_text(stage: ChainStage) -> str:
-    is_loop = stage["repeat"] > 1 or stage["feedback"]
-    return f"{stage['name']} ×{stage['repeat']}" if is_loop else stage["name"]
+def stage_text(stage: ChainStage) -> str:
+    """Its name, with how often a loop runs."""
+    return f"{stage['name']} ×{stage['repeat']}" if stage["repeat"] > 1 else stage["name"]
 
 
 def count_text(result: Result) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortbench.analysis.advice import Weight
-from ortbench.facts import Fact, bytes_of, host_facts, latency, ns, share
+from ortbench.facts import Fact, Values, bytes_of, host_facts, latency, ns, share
 from ortbench.facts.run import speedup_facts
 from ortbench.facts.sentences import Sentence
 from ortbench.features.chain.model import Chain
@@ -23,20 +23,12 @@ def kind_facts(result: Result) -> Iterator[Fact]:
         case = min(measured, key=lambda it: it.median(LATENCY) or 0)
         name, stats = max(case.stages.items(), key=lambda item: item[1].median)
         part = share(stats.median / (case.median(LATENCY) or 1))
-        yield Fact(
-            "stage",
-            "slowest",
-            case.mode,
-            {"stage": name, "share": part, "time": ns(stats.median), "chain": latency(case)},
-        )
+        values: Values = {"stage": name, "share": part, "time": ns(stats.median), "chain": latency(case)}
+        yield Fact("stage", "slowest", case.mode, values)
     for link in chain["links"]:
         if not link["stays"]:
-            yield Fact(
-                "chain-link",
-                "copied",
-                "",
-                {"from": link["from"], "to": link["to"], "bytes": bytes_of(link["bytes"]), "why": str(link["why"])},
-            )
+            ends: Values = {"from": link["from"], "to": link["to"]}
+            yield Fact("chain-link", "copied", "", {**ends, "bytes": bytes_of(link["bytes"]), "why": str(link["why"])})
     yield from host_facts(result)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortbench.core import units
-from ortbench.features.chain.analysis import crosses, crossing_ns
+from ortbench.features.chain.analysis import crossing_ns
 from ortbench.features.page.report import chart_model as model
 from ortbench.features.page.report.charts import parts_in_order
 from ortbench.model.result import Result
@@ -31,7 +31,7 @@ def link_costs(result: Result) -> model.Chart | None:
     known = [
         (f"{link['from']} → {link['to']}", ns, link["stays"])
         for link in result.part["links"]
-        if crosses(link) and (ns := crossing_ns(link))
+        if (ns := crossing_ns(link))
     ]
     if not known:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ortbench.core import units
 from ortbench.core.safe_text import first_of
 from ortbench.core.stats import SAMPLES_FOR, percentile
-from ortbench.features.chain.analysis import crosses, crossing_ns
+from ortbench.features.chain.analysis import crosses, crossing_ns, stage_text
 from ortbench.features.chain.model import LINKED, Chain, ChainLink
 from ortbench.model.metrics import TIME
 from ortbench.model.modes import THROUGHPUT
@@ -83,13 +83,12 @@ def link_table(result: Result) -> Table:
 
 
 def _link_row(link: ChainLink, is_measured: bool) -> tuple[str, ...]:
-    cost = crossing_ns(link) if crosses(link) else None
     state = ON_HOST if not crosses(link) else STAYS if link["stays"] else COPIED
     return (
         f"{link['from']} → {link['to']}",
         units.size(link["bytes"]),
         state if is_measured else NOTHING,
-        maybe(cost, units.duration),
+        maybe(crossing_ns(link), units.duration),
         link["why"] or NOTHING,
     )
 
@@ -101,12 +100,10 @@ def further_tables(result: Result) -> list[Table]:
 def own_line(result: Result) -> str:
     """A chain: its stages in their order, with how often a loop runs."""
     chain: Chain = result.part
-    names = [f"{it['name']} ×{it['repeat']}" if it["repeat"] > 1 else it["name"] for it in chain["stages"]]
     stages, links = (units.count(len(chain[key]), key[:-1]) for key in ("stages", "links"))
-    return f"chain of {stages} and {links}: {', '.join(names)}"
+    return f"chain of {stages} and {links}: {', '.join(map(stage_text, chain['stages']))}"
 
 
 def heading(result: Result) -> str:
     chain: Chain = result.part
-    stages = [it["name"] if it["repeat"] == 1 else f"{it['name']} ×{it['repeat']}" for it in chain["stages"]]
-    return f"chain of {first_of(stages, _NAMES)}"
+    return f"chain of {first_of([*map(stage_text, chain['stages'])], _NAMES)}"

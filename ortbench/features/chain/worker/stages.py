@@ -237,20 +237,18 @@ _LEAST, _MOST = 5, 200
 
 
 class ChainMode(PartsMode):
-    """The stages of a chain, one after the other. Each ends with its sync, so that none begins before the last is done.
-
-    The sync of the `main` stage stands for the chain's.
-    """
+    """The stages of a chain, one after the other. Each ends with its sync, so that none begins before the last is done; that of the main
+    one stands for the chain's."""
 
     call_name = WHOLE_CHAIN
 
-    def __init__(self, name: str, data: ChainData, stages: Sequence[LoopMode], main: int) -> None:
+    def __init__(self, name: str, data: ChainData, stages: Sequence[LoopMode]) -> None:
         super().__init__()
         self.name = name
         self.part_names = tuple(stage.name for stage in data.stages)
         self._chain, self._stages = data, stages
         self._calls: list[Copy] = [stage.run_whole for stage in stages]
-        self.sync: Sync = stages[main].sync
+        self.sync: Sync = stages[main_of(data.stages)].sync
         moved = [(stage.bytes_in, stage.bytes_out) for stage in stages]
         self.bytes_in, self.bytes_out = (
             None if None in counts else sum(it or 0 for it in counts) for counts in zip(*moved, strict=True)
@@ -355,7 +353,7 @@ def make_chain(name: str, data: ChainData) -> ChainMode:
                 made[id(stage)] = _bound_stage(stage, data, made)
         except OrtbenchError as error:
             raise of_stage(stage.name, error) from None
-    return ChainMode(name, data, list(made.values()), main_of(data.stages))
+    return ChainMode(name, data, list(made.values()))
 
 
 def main_of(stages: list[OpenStage]) -> int:
