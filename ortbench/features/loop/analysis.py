@@ -83,18 +83,13 @@ def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[floa
 
 
 def slope_ns(steps_ns: Sequence[int], first: bool, processes: Sequence[Sequence[float]] = ()) -> float | None:
-    """By how much a step takes longer than the one before it, ns: the least-squares line through the medians after `warm_steps`.
+    """By how much a step takes longer than the one before it, ns: the least-squares line through the medians of the steps.
 
-    Args:
-        steps_ns: the medians of the steps, ns.
-        first: the first step has a shape of its own, and is left out.
-        processes: the medians in each process.
-
-    Returns:
-        None with fewer than three steps, and where the slope cannot be told from none (two-sided t test, 95 %): by how far the
-        medians lie from the line, and of three processes or more by the slopes of these.
+    None with fewer than three steps, and where the slope cannot be told from none (two-sided t test, 95 %): by how far the medians lie
+    from the line, and of three `processes` or more by the slopes of their medians.
     """
-    begin = warm_steps(len(steps_ns), first)
+    # An eighth, in which caches get warm, tells nothing of growth, nor does a `first` step of a shape of its own.
+    begin = max(first, len(steps_ns) // 8)
     if len(steps_ns) - begin < 3:
         return None
     each, error = _line(steps_ns[begin:])
@@ -103,12 +98,6 @@ def slope_ns(steps_ns: Sequence[int], first: bool, processes: Sequence[Sequence[
     slopes = [_line(it[begin:])[0] for it in processes]
     n = len(slopes)
     return each if n < FEW or abs(fmean(slopes)) > t_quantile(n - 1) * stdev(slopes) / math.sqrt(n) else None
-
-
-def warm_steps(count: int, first: bool) -> int:
-    """How many steps at the beginning of a loop tell nothing of its growth: an eighth, in which caches get warm; a `first` step of a
-    shape of its own."""
-    return max(first, count // 8)
 
 
 def _line(values: Sequence[float]) -> tuple[float, float]:
@@ -165,6 +154,10 @@ class Jump(NamedTuple):
     size: Shift
     each: float
 
+    def is_shown_by(self, ratio: float) -> bool:
+        """Whether steps that take so many times as long behind it differ that way too, by half as much at least."""
+        return max(ratio, 1 / ratio) > 1 + _JUMP / 2 and (ratio > 1) == (self.size.ratio > 1)
+
 
 def jumps(case: Case, first: bool) -> list[Jump]:
     """The change points of the steps' medians over depth, without their slope, that most loops show by themselves."""
@@ -174,7 +167,7 @@ def jumps(case: Case, first: bool) -> list[Jump]:
     if len(medians) < _FEWEST_STEPS or len(loops) < _FEWEST_LOOPS:
         return []
     most = _MOST_LOOPS * len(loops)
-    found = [it for it in _jumps(medians) if sum(_is_alike(loop, it) for loop in loops) >= most]
+    found = [it for it in _jumps(medians) if sum(it.is_shown_by(_ratio(loop, it)) for loop in loops) >= most]
     return [it._replace(step=it.step + first) for it in found]
 
 
@@ -231,12 +224,7 @@ def _exact(values: Sequence[float], position: int) -> int:
 def _is_seen(medians: tuple[int, ...], jump: Jump) -> bool:
     """Whether the steps right beside the place differ that way too, as they were taken."""
     before, after = medians[max(0, jump.step - _BESIDE) : jump.step], medians[jump.step : jump.step + _BESIDE]
-    ratio = median(after) / max(median(before), 1)
-    return (
-        len(before) == len(after) == _BESIDE
-        and max(ratio, 1 / ratio) > 1 + _JUMP / 2
-        and (ratio > 1) == (jump.size.ratio > 1)
-    )
+    return len(before) == len(after) == _BESIDE and jump.is_shown_by(median(after) / max(median(before), 1))
 
 
 def _jump(medians: Sequence[int], begin: int, at: int, end: int) -> Jump:
@@ -255,12 +243,6 @@ def _slope(values: Sequence[float], apart: int) -> float:
 def _without_slope(values: Sequence[float], at: float, each: float) -> list[float]:
     """What steps would take at a place."""
     return [max(value - each * (number - at), 1.0) for number, value in enumerate(values)]
-
-
-def _is_alike(loop: Sequence[float], jump: Jump) -> bool:
-    """Whether one loop by itself jumps the same way."""
-    ratio = _ratio(loop, jump)
-    return max(ratio, 1 / ratio) > 1 + _JUMP / 2 and (ratio > 1) == (jump.size.ratio > 1)
 
 
 def _ratio(loop: Sequence[float], jump: Jump) -> float:

@@ -23,38 +23,34 @@ from ortbench.features.loop.analysis import (
     rounds_that_jump,
 )
 from ortbench.features.loop.model import Generation
-from ortbench.model.modes import CPU, LATENCY, SHARED, STEP, mode_of
+from ortbench.model.modes import CPU, LATENCY, RESIDENT, SHARED, STEP, mode_of
 from ortbench.model.result import OK, Case, Result
 
 _DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight
-RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 
 
 def kind_facts(result: Result) -> Iterator[Fact]:
-    yield from _own_facts(result)
+    if (case := told_case(result)) is not None:
+        yield from _facts_of(result, case)
     yield from host_facts(result)
 
 
-def _own_facts(result: Result) -> Iterator[Fact]:
-    case, made = told_case(result), generation_of(result)
-    if case is None:
-        return
+def _facts_of(result: Result, case: Case) -> Iterator[Fact]:
+    made = generation_of(result)
     if made is not None:
         yield from _tokens(result, case, made)
     elif is_on_host(result) and (rate := case.value("step_throughput")) is not None:
         values: Values = {"rate": Quantity(rate, "steps/s"), "latency": latency(case)}
-        yield Fact("steps", "known", case.mode, values, _thread_search(result) or _pace_command(result, case))
+        has_threads = result.target.get("intra_op_threads") is not None
+        yield Fact(
+            "steps", "known", case.mode, values, (not has_threads and lever(result)) or _pace_command(result, case)
+        )
     yield from pace_facts(result, case)
     yield from speedup_facts(result)
     yield from _one_buffer(result)
     if made is None:
         yield from _beside_state(result)
     yield from _jumps(result)
-
-
-def _thread_search(result: Result) -> str:
-    """The command that tries numbers of threads; nothing where they were given."""
-    return lever(result) if result.target.get("intra_op_threads") is None else ""
 
 
 _USUAL_MS = (32, 100, 1000)  # from one step to the next in programs that wait for what they are given
@@ -108,38 +104,27 @@ def _beside_state(result: Result) -> Iterator[Fact]:
     resident = result.case(RESIDENT)
     if resident is None or is_on_host(result) or not resident.steps_ns:
         return
-    there, back = _mean(resident.step_copies("step_h2d")) or 0, _mean(resident.step_copies("step_d2h")) or 0
+    there, back = (_mean(resident.step_copies(it) or 0) for it in ("step_h2d", "step_d2h"))
     if there or back:
-        yield Fact("beside-state", "copied", RESIDENT or "", {"h2d": bytes_of(there), "d2h": bytes_of(back)})
+        yield Fact("beside-state", "copied", RESIDENT, {"h2d": bytes_of(there), "d2h": bytes_of(back)})
 
 
-def _mean(value: int | Sequence[int] | None) -> float | None:
-    return value if value is None or isinstance(value, int) else sum(value) / len(value)
+def _mean(value: int | Sequence[int]) -> float:
+    return value if isinstance(value, int) else sum(value) / len(value)
 
 
 def _jumps(result: Result) -> Iterator[Fact]:
     """Where steps take longer or shorter at once, over depth, and what shows why, of the greatest."""
     made, apart = generation_of(result), is_first_apart(result)
-    found = [(case, it) for case in result.cases if case.status == OK for it in jumps(case, apart)]
-    found = [(case, it) for case, it in found if _is_certain(result, case, it)]
-    greatest = max(
-        ((max(it.size.ratio, 1 / it.size.ratio), at) for at, (_, it) in enumerate(found)), default=(0.0, -1)
-    )[1]
-    for at, (case, jump) in enumerate(found):
-        step = jump.step if made is None else depth_of(made, jump.step)
-        size = Quantity(
-            jump.size.ratio, "×", None if jump.size.ci95 is None else (jump.size.ci95[0], jump.size.ci95[1])
-        )
-        at_what = "step" if made is None else "depth"
-        values: Values = {
-            "before": ns(jump.before),
-            "after": ns(jump.after),
-            "ratio": size,
-            "at": at_what,
-            "step": step,
-        }
+    every = [(case, it) for case in result.cases if case.status == OK for it in jumps(case, apart)]
+    found = [(case, it) for case, it in every if _is_certain(result, case, it)]
+    greatest = max(found, key=lambda it: max(it[1].size.ratio, 1 / it[1].size.ratio), default=None)
+    for case, jump in found:
+        at, step = ("step", jump.step) if made is None else ("depth", depth_of(made, jump.step))
+        size = Quantity(jump.size.ratio, "×", jump.size.ci95)
+        values: Values = {"before": ns(jump.before), "after": ns(jump.after), "ratio": size, "at": at, "step": step}
         verdict = "longer" if jump.after > jump.before else "shorter"
-        after = (both_steps(result, jump.step) or "ortbench explain jump") if at == greatest else ""
+        after = (both_steps(result, jump.step) or "ortbench explain jump") if (case, jump) == greatest else ""
         yield Fact("jump", verdict, case.mode, values, after)
 
 

@@ -35,7 +35,7 @@ def _fill(entries: dict[str, str], option: str) -> None:
             raise BadInput(f"{option} {name}={text}: {reason}", option)
 
 
-_generating = partial(_steps, commands=LOOPS, common=("loop",), is_in_suites=False)
+_generating = partial(_steps, common=("loop",), is_in_suites=False)
 
 
 @dataclass(frozen=True)

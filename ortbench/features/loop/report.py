@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ortbench.core import units
 from ortbench.core.safe_text import first_of, shorten
 from ortbench.features.loop.analysis import generation_of, growth_ns, is_first_apart
-from ortbench.features.loop.model import KIND, Loop
+from ortbench.features.loop.model import COPIED_BY_STEPS, KIND, Loop
 from ortbench.model.modes import LATENCY, STEP
 from ortbench.model.result import Case, Result
 from ortbench.report import phrases
@@ -26,18 +26,16 @@ def own_columns(result: Result) -> dict[str, Own]:
     every = [ns for case in result.cases if case.stats(LATENCY) is not None for ns in _curve(case, result)]
     span = (min(every, default=0), max(every, default=0))
     per = "token" if generation_of(result) else STEP
+
+    def column(what: str, key: str) -> Own:
+        return Own(lambda case: _copied_per_step(case, key, first), header=f"{what}/{per}")
+
     return {
         **(dict.fromkeys(_NOT_OF_TOKENS, Own(lambda _: NOTHING)) if generation_of(result) else {}),
         "step_growth": Own(lambda case: maybe(growth_ns(case), units.difference)),
         "by step": Own(lambda case: sparkline(_curve(case, result), span), Kind.WORD),
-        "state/step": Own(
-            lambda case: copied_per_step(case.step_copies("state_h2d"), case.step_copies("state_d2h"), first),
-            header=f"state/{per}",
-        ),
-        "copied/step": Own(
-            lambda case: copied_per_step(case.step_copies("step_h2d"), case.step_copies("step_d2h"), first),
-            header=f"copied/{per}",
-        ),
+        "state/step": column("state", "state"),
+        "copied/step": column("copied", STEP),
     }
 
 
@@ -47,11 +45,13 @@ def _curve(case: Case, result: Result) -> Sequence[int]:
     return steps[1:] if is_first_apart(result) else steps
 
 
-def copied_per_step(there: int | list[int] | None, back: int | list[int] | None, first: bool) -> str:
-    """What a step copies both ways, bytes or a list by step; without the `first` one where that has a shape of its own."""
-    if there is None or back is None:
+def _copied_per_step(case: Case, key: str, first: bool) -> str:
+    """What a step copies both ways; without the `first` one where that has a shape of its own."""
+    ways = [case.step_copies(it) for it in COPIED_BY_STEPS if it.startswith(f"{key}_")]
+    known = [it for it in ways if it is not None]
+    if len(known) < 2:
         return NOTHING
-    directions = [[value] if isinstance(value, int) else value for value in (there, back)]
+    directions = [[value] if isinstance(value, int) else value for value in known]
     count = max(map(len, directions))
     both = [
         sum(direction[number % len(direction)] for direction in directions)

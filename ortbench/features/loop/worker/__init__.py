@@ -260,7 +260,8 @@ class LoopInWorker(Opened):
 
     def describe(self) -> dict[str, Any]:
         model, loop, steps = self.model, self.loop, self.steps
-        told = loop.generated
+        told, named = loop.generated, [] if steps.decoder is None else [ep for ep, _ in steps.decoder.providers]
+        eps = {"eps": named, "ep_used": self.target.ep in named} if named else {}  # that the folder asks for
         return {
             "steps": steps.count,
             "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in loop.pairs],
@@ -274,13 +275,8 @@ class LoopInWorker(Opened):
             "fill": dict(steps.fill),
             "keep": list(steps.keep),
             "resident": list(steps.resident),
-            **({} if told is None else {"generation": {**told.describe(), **self._eps()}}),
+            **({} if told is None else {"generation": {**told.describe(), **eps}}),
         }
-
-    def _eps(self) -> dict[str, object]:
-        """The EPs that the folder asks for, and whether one of them is used."""
-        named = [] if self.steps.decoder is None else [ep for ep, _ in self.steps.decoder.providers]
-        return {"eps": named, "ep_used": self.target.ep in named} if named else {}
 
     @property
     def loops(self) -> list[LoopData]:
@@ -308,7 +304,7 @@ def open_without_run(asked: dict[str, Any], known: Sequence[Forms], prefix: str 
 
 def with_ep_of_folder(target: Target, steps: Mapping[str, Any] | None) -> Target:
     """The target with the first of the EPs that the folder of a loop that generates asks for and that is here, unless another one was
-    asked for; `steps` as a request has them. The folder may be anybody's: it names EPs, no packages or libraries, and `BadInput`: an
+    asked for; `steps` as a request has them, None of no loop. The folder may be anybody's: it names EPs, no packages or libraries, and `BadInput`: an
     option of it could load code."""
     decoder = None if steps is None else steps["decoder"]
     if decoder is not None and target.ep == "auto" and target.library is None:

@@ -86,6 +86,8 @@ class BoundLoop(LoopMode):
         self._single = self.single.make(model, loop.early)
         self.sync: Sync = self._single.sync
         self.binding_error, self.unshaped_outputs = self._single.binding_error, self._single.unshaped_outputs
+        # Of a loop that generates, the place of the logits among the outputs of a step.
+        self._logits = -1 if loop.generated is None else self._free.index(loop.generated.out)
         self._values: dict[tuple[str, Shape], Any] = {}
         self._shared: dict[tuple[str, Shape], Slot] = {}  # of a loop that generates: outputs of steps of one shape
         self._ins = [list(self._input_slots(number)) for number in range(loop.count)]
@@ -173,13 +175,10 @@ class BoundLoop(LoopMode):
         """Where the first step finds a state, and what is copied there: nothing where a link gives it where it is, or it is empty."""
         linked = self._links.taken.get(state.spec.name, LinkedValue(None, array))
         value, is_empty = linked.value, not array.size
-        if value is None:
-            if state.buffers:
-                value = state.buffers[0]
-            else:  # what is empty need not be on the device
-                value = (
-                    host_value(state.spec, array) if is_empty else self._value(state.spec, array.shape, state.memory)
-                )
+        if value is None and state.buffers:
+            value = state.buffers[0]
+        elif value is None:  # what is empty need not be on the device
+            value = host_value(state.spec, array) if is_empty else self._value(state.spec, array.shape, state.memory)
         return Slot(state.spec, linked.array, value, state.memory, linked.value is not None or is_empty)
 
     def _final_slots(self) -> list[Slot]:
@@ -360,7 +359,7 @@ class BoundLoop(LoopMode):
         slots = []
         for index, state in enumerate(self._states):
             shape = self._loop.shapes[number + 1][index]
-            value = state.buffers[(number + 1) % 2] if state.buffers else ort.OrtValue(self._grown[index])
+            value = self._next_value(state, number) if state.buffers else ort.OrtValue(self._grown[index])
             slots.append(Slot(state.spec, np.empty(shape, state.spec.dtype), value, state.memory, is_zero_copy=False))
         copy_to_host([slot for slot in slots if slot.array.size])()
         found = {index: slot.array for index, slot in enumerate(slots)}
@@ -388,15 +387,11 @@ class BoundLoop(LoopMode):
             self._read_outputs(kept, self._binding)()
         return [slot.array if slot not in kept or last else None for slot in self._outs[number]]
 
-    def _logits_slot(self, number: int) -> Slot:
-        assert self._loop.generated is not None
-        return self._outs[number][self._free.index(self._loop.generated.out)]
-
     def logits(self, number: int) -> Array:
-        return self._logits_slot(number).array
+        return self._outs[number][self._logits].array
 
     def read_logits(self) -> Copy | None:
-        return self._read_outputs([self._logits_slot(self._loop.count - 1)], self._binding)
+        return self._read_outputs([self._outs[-1][self._logits]], self._binding)
 
     def poison(self) -> None:
         # The last step that has a buffer says what is poison there; buffers are shared by all steps.
