@@ -41,7 +41,7 @@ def test_the_samples_of_a_load_have_their_point_and_stretch() -> None:
     points: list[dict[str, int | float | str]] = [{"concurrency": 2}, {"concurrency": 4}, {"rate": 20.0}]
     stored.cases += [Case("cpu-tensors", point=point, load_blocks=[]) for point in points]
     taken: dict[str, list[Any]] = {"0/latency_ns": [5, 6, 7], "0/block": [0, 0, 1], "0/caller": [0, 1, 0]}
-    taken |= {"2/due_ns": [1, 2, 3], "2/start_ns": [2, 4], "2/end_ns": [3, 6]}
+    taken |= {"2/due_ns": [1, 2, 3], "2/start_ns": [2, 4], "2/end_ns": [3, 6], "2/requests": [[3, 2]]}
     frame = Result.wrap(stored, None, arrays(taken)).samples()
     columns = "mode concurrency rate block caller latency_ns due_ns start_ns end_ns"
     assert list(frame) == columns.split()

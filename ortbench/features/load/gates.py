@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from ortbench.analysis.intervals import quotient
 from ortbench.analysis.load_points import CPU as CPU_METRICS
-from ortbench.analysis.load_points import FEWEST_BLOCKS, P50, by_name, interval, is_full, latency_of, rate_of
+from ortbench.analysis.load_points import FEWEST_BLOCKS, P50, by_name, is_full, latency_of
 from ortbench.analysis.series import PERCENTILES, Key, Point, block_figure_of, is_of, point_text
 from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.features import candidates
@@ -36,12 +35,14 @@ from ortbench.features.load.analysis import (
     load_cases,
     load_point_of,
     meets,
+    searched_rates,
     slo_cases,
-    slo_in,
+    slo_limits,
+    times_over,
     undecided_statistics,
 )
 from ortbench.features.load.facts import search_fact
-from ortbench.features.load.model import KIND, SloRate
+from ortbench.features.load.model import KIND
 from ortbench.features.load.plan import AUTO, UNDER_LOAD, LoadPlan, load_in, load_of
 from ortbench.model.kinds import CONCURRENCY, RATE
 from ortbench.model.metrics import Figure
@@ -65,17 +66,17 @@ def mode_checks(result: Result, limits: Limits) -> Iterator[Check]:
 
 
 def _speedup(one: Case, base: Case, least: float) -> Check:
-    found = quotient(rate_of(one), rate_of(base), interval(one, THROUGHPUT), interval(base, THROUGHPUT))
+    found = times_over(base, one)
     low, high = found.ci95 or (None, None)
     point = tuple(one.point.items())
     values: Values = {
-        "what": name_at(one.mode, point), "ratio": ratio_of(found.ratio, low, high), "limit": f"{least:.4g}", "needed": FEWEST_BLOCKS,
+        "what": name_at(one.mode, point), "ratio": ratio_of(found.value, low, high), "limit": f"{least:.4g}", "needed": FEWEST_BLOCKS,
     }  # fmt: skip
     return check_by(
         name_at(f"{one.mode} speedup", point),
         verdict_on(low, high, least, at_most=False),
         Fact("check-speedup", "few-blocks" if low is None else "known", one.mode, values),
-        ratio=found.ratio,
+        ratio=found.value,
         low=low,
         high=high,
         limit=least,
@@ -87,23 +88,17 @@ def _speedup(one: Case, base: Case, least: float) -> Check:
 
 def slo_checks(result: Result, limits: Limits) -> Iterator[Check]:
     """What a load must keep to; `BadInput` where it has no point."""
-    met = slo_in(result)
-    if met is not None and met["found"] and met["asked"] == limits.slo:
-        found = met["found"].items()
-        yield from (_search_check(result, mode, it, limits.slo) for mode, it in found if limits.covers(mode))
+    if (searched := searched_rates(result)) and slo_limits(result) == limits.slo:
+        for mode, found in searched.items():
+            if limits.covers(mode):  # other rates that were tried on the way need not keep it
+                fact = search_fact(result, mode, found, limits.slo)
+                verdict = PASSED if found is not None else UNCLEAR if fact.verdict == "open" else FAILED
+                yield check_by(f"SLO of {mode}", verdict, fact, metric=SLO_RATE, mode=mode)
         return
     cases = [case for case in slo_cases(result) if limits.covers(case.mode)]
     if not cases:
         raise BadInput("--slo: the result has no load point", "--slo")
     yield from (_keeps(case, stat, most) for case in cases for stat, most in limits.slo.items())
-
-
-def _search_check(result: Result, mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
-    """Whether any rate keeps an SLO that one was looked for: others that were tried on the way need not."""
-    name = f"SLO of {mode}"
-    fact = search_fact(result, mode, found, asked)
-    verdict = PASSED if found is not None else UNCLEAR if fact.verdict == "open" else FAILED
-    return check_by(name, verdict, fact, metric=SLO_RATE, mode=mode)
 
 
 def _keeps(case: Case, stat: str, most: int) -> Check:
@@ -190,11 +185,8 @@ class LiveLoadGate(Gate):
             return check_alone(candidate, self._limits)
         (baseline,) = others
         checks = check_lost(candidate, baseline, self._limits)
-        checks += [
-            check
-            for key, ratio_test in self._ratio_tests.items()
-            if (check := self._check(key, ratio_test, candidate, baseline)) is not None
-        ]
+        known = [self._check(*it, candidate, baseline) for it in self._ratio_tests.items()]
+        checks += [check for check in known if check is not None]
         checks = without_doubtful(checks, candidate, baseline)
         statuses = [it.status for result in results for it in result.cases]
         if self._ratio_tests and not checks and CASE_FAILED not in statuses:
@@ -255,17 +247,11 @@ def check_live(limits: Limits, plans: Sequence[Plan]) -> None:
 
 
 def live_gate(limits: Limits, plans: Sequence[Plan]) -> LiveLoadGate:
-    return LiveLoadGate(limits, planned_points(plans[0]))
-
-
-def planned_points(plan: Plan) -> list[tuple[str, LoadPoint]]:
-    """The modes and load points that a load has, as far as they are known before: a search comes upon its rates."""
-    load = load_in(plan)
-    points = [
-        *(LoadPoint(CONCURRENCY.name, it) for it in load.client_counts),
-        *(LoadPoint(RATE.name, it) for it in load.rates),
-    ]
-    return [(mode, it) for mode in plan.modes for it in points]
+    """The gate of the load points that are known before: a search comes upon its rates."""
+    load = load_in(plans[0])
+    clients = (LoadPoint(CONCURRENCY.name, it) for it in load.client_counts)
+    points = [*clients, *(LoadPoint(RATE.name, it) for it in load.rates)]
+    return LiveLoadGate(limits, [(mode, it) for mode in plans[0].modes for it in points])
 
 
 def _costs(key: Key, figures: Sequence[float]) -> list[float]:

@@ -49,21 +49,14 @@ class _Curve(NamedTuple):
         if stat == THROUGHPUT:
             ends = ((case, interval(case, THROUGHPUT)) for case in self.points)
             intervals = tuple((_point_value(case), *inside) for case, inside in ends if inside is not None)
-            return model.Line(self.name, self.look, points, self.most, intervals=intervals, rings=self.rings(stat))
+            best = max(self.points, key=rate_of)
+            tip = f"{self.name}: at most {units.rate(rate_of(best))} {INFERENCES}, {load_point_of(best).phrase}"
+            return model.Line(self.name, self.look, points, tip, intervals=intervals, rings=self.rings(stat))
+        outer = (self.points[0], self.points[-1])
+        first, last = (f"{units.duration(figure(case, stat))} {load_point_of(case).phrase}" for case in outer)
+        tip = f"{self.name}: {stat} {first} to {last}"
         hollow = tuple(point for point, case in zip(points, self.points, strict=True) if is_full(case))
-        return model.Line(self.name, self.look, points, self.ends(stat), hollow=hollow, rings=self.rings(stat))
-
-    @property
-    def most(self) -> str:
-        best = max(self.points, key=rate_of)
-        return f"{self.name}: at most {units.rate(rate_of(best))} {INFERENCES}, {load_point_of(best).phrase}"
-
-    def ends(self, stat: str) -> str:
-        first, last = (
-            f"{units.duration(figure(case, stat))} {load_point_of(case).phrase}"
-            for case in (self.points[0], self.points[-1])
-        )
-        return f"{self.name}: {stat} {first} to {last}"
+        return model.Line(self.name, self.look, points, tip, hollow=hollow, rings=self.rings(stat))
 
 
 def _point_value(case: Case) -> float:
@@ -132,8 +125,8 @@ def by_clients(results: Sequence[Result], names: Sequence[str]) -> model.Chart |
     ticks = tuple((count, f"{count:g}") for count in counts)
     rates, tails = (tuple(it.line(of) for it in curves) for of in (THROUGHPUT, stat))
     above = model.Panel(rates, model.Axis("sizes", ticks=ticks), "{:g}".format, INFERENCES)
-    name, axis = f"{stat} of latency", model.Axis("sizes", "clients", ticks)
-    below = model.Panel(tails, axis, name=name, limits=_limits(slo, stat))
+    axis = model.Axis("sizes", "clients", ticks)
+    below = model.Panel(tails, axis, name=f"{stat} of latency", limits=_limits(slo, stat))
     return model.Chart(
         f"Latency and {INFERENCES} against clients",
         f"Above lines of inferences per second over the number of clients, below lines of the {stat} of latency, one for each mode; a "

@@ -283,13 +283,10 @@ class LoadPlan(Part):
 
     @property
     def client_counts(self) -> tuple[int, ...]:
-        if self.concurrency is None and not self.is_open and self.pads:
-            return (1,)
-        if self.concurrency is None and not self.is_open:
-            return usual_concurrency(
-                len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            )
-        return self.concurrency or ()
+        if self.concurrency is not None or self.is_open:
+            return self.concurrency or ()
+        affinity = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+        return (1,) if self.pads else usual_concurrency(len(affinity(0)))
 
     @property
     def rates(self) -> tuple[float, ...]:

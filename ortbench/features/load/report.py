@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,7 +18,6 @@ from ortbench.features.load.analysis import (
     RATE,
     best_case,
     cases_with_figures,
-    failed_cases,
     has_figures,
     is_measured,
     load_cases,
@@ -158,21 +157,22 @@ def shape_table(result: Result) -> model.Table:
         for name in names
     }
     slowest = sorted(names, key=lambda name: -most[name])[:_MOST_SHAPES]
-    shown = [*(it for it in names if it in slowest), ALL_SHAPES]
-    in_mix = {name: LATENCY if name == ALL_SHAPES else f"{MIXED}.{name}" for name in shown}
-    both = [case.stats(key) for case in cases for name in shown for key in (in_mix[name], f"{APART}.{name}")]
+    in_mix = {**{it: f"{MIXED}.{it}" for it in names if it in slowest}, ALL_SHAPES: LATENCY}
+    both = [case.stats(key) for case in cases for name in in_mix for key in (in_mix[name], f"{APART}.{name}")]
     unit, show = TIME.column(ns for it in both if it is not None for ns in (it.median, it.p99))
     has_modes = len({it.mode for it in cases}) > 1
 
     def row(case: Case, name: str, mixed: Stats) -> tuple[str, ...]:
         ratio, apart = case.metrics.get(f"{MIXING}.{name}"), case.stats(f"{APART}.{name}")
         key = (case.mode if has_modes else model.NOTHING, load_point_of(case).text, name, str(mixed.n))
-        times = (cell for it in (mixed, apart) for cell in _typical_and_tail(it, show))
+        known: list[float | None] = [mixed.median, percentile(mixed, "p99")]
+        known += [None, None] if apart is None else [apart.median, percentile(apart, "p99")]
+        times = (model.maybe(ns, show) for ns in known)
         if isinstance(ratio, Value):
             return (*key, *times, change(ratio.value), model.interval_text(ratio.ci95, change))
         return (*key, *times, model.NOTHING, model.NOTHING)
 
-    rows = tuple(row(case, name, mixed) for case in cases for name in shown if (mixed := case.stats(in_mix[name])))
+    rows = tuple(row(case, name, mixed) for case in cases for name in in_mix if (mixed := case.stats(in_mix[name])))
     title = "By shape" if len(slowest) == len(names) else f"By shape, the {len(slowest)} slowest of {len(names)}"
     return model.drop_empty_columns(model.Table(_SHAPE_COLUMNS, rows, unit, title=title))
 
@@ -180,12 +180,6 @@ def shape_table(result: Result) -> model.Table:
 def _is_shown(result: Result, case: Case) -> bool:
     found = slo_rates(result).get(case.mode)
     return f"{APART}.{ALL_SHAPES}" in case.metrics or (found is not None and found["rate"] == case.point.get(RATE))
-
-
-def _typical_and_tail(stats: Stats | None, show: Callable[[float], str]) -> tuple[str, str]:
-    if stats is None:
-        return model.NOTHING, model.NOTHING
-    return show(stats.median), model.maybe(percentile(stats, "p99"), show)
 
 
 def build(result: Result, folder: str | None = None) -> model.Report:
@@ -200,8 +194,8 @@ def point_failures(result: Result) -> list[model.Note]:
     """Why modes and load points have no figures, or none that count."""
     modes = {case.mode for case in result.at_point() if case.status != OK}
     found = not_measured(replace(result, cases=result.at_point()))
-    for case in failed_cases(result):
-        if case.mode not in modes:
+    for case in load_cases(result):
+        if case.mode not in modes and not is_measured(case):
             sign = ("?", model.UNCLEAR) if case.status == NOT_MEASURED else ("✗", model.BAD)
             text = f"{case.mode} {load_point_of(case).phrase} {case.status.replace('_', ' ')}: {case.reason}"
             found.append(model.Note(text, *sign))
@@ -308,16 +302,15 @@ def sample_frame(result: Result, taken: Mapping[str, NDArray[np.int64]]) -> pand
 
 def _runs_of_point(own: Mapping[str, NDArray[np.int64]], requests: NDArray[np.int64] | None) -> pandas.DataFrame:
     """The runs of a load point. `requests`: of each stretch of an open one how many were due, and how many of these, the first ones,
-    were served, shape (stretches, 2); None where it is one stretch."""
+    were served, shape (stretches, 2); None of a closed one."""
     import numpy as np
     import pandas
 
-    if "due_ns" not in own:
+    if requests is None:
         return pandas.DataFrame(own)
-    counts = np.array([[own["due_ns"].size, own["start_ns"].size]]) if requests is None else requests
-    begins = np.cumsum(counts[:, 0]) - counts[:, 0]
-    served = np.concatenate([begin + np.arange(count) for begin, count in zip(begins, counts[:, 1], strict=True)])
+    due, served_counts = requests.T
+    begins = zip(np.cumsum(due) - due, served_counts, strict=True)
+    served = np.concatenate([begin + np.arange(count) for begin, count in begins])
     found = {name: pandas.Series(times, None if name == "due_ns" else served) for name, times in own.items()}
-    if requests is not None:
-        found["block"] = pandas.Series(np.repeat(np.arange(len(requests)), requests[:, 0]))
+    found["block"] = pandas.Series(np.repeat(np.arange(len(requests)), due))
     return pandas.DataFrame(found)

@@ -28,7 +28,7 @@ from ortbench.analysis.speedups import FASTER, Claim, claim_between
 from ortbench.core import units
 from ortbench.core.errors import BadInput, one_line
 from ortbench.core.safe_text import visible
-from ortbench.core.stats import Ratio, Value, of_processes
+from ortbench.core.stats import Value
 from ortbench.core.units import rate_asked, request_rate
 from ortbench.features.load.model import KIND, Knee, LoadSetup, MetSlo, SloRate
 from ortbench.model.metric_names import SAMPLES_NEEDED
@@ -124,12 +124,6 @@ def tail_of(*cases: Case) -> str:
     return next((it for it in ("p99", "p95") if all(has_figure(case, it) for case in cases)), P50)
 
 
-def processes_of(case: Case) -> int:
-    """In how many processes a load point was measured."""
-    rounds = [block["round"] for block in case.load_blocks or ()]
-    return max(1, len(of_processes(rounds, case.first_rounds)))
-
-
 def meets_by_figures(case: Case, slo: Mapping[str, int]) -> bool:
     """Whether a load point meets an SLO as far as its figures go, which chance may have made; not where no request was served."""
     if is_full(case) or not has_figures(case):
@@ -205,21 +199,21 @@ def put_scaling(result: Result) -> None:
     of_one = {it.mode: it for it in cases if load_point_of(it).value == 1}
     for case in cases:
         if (one := of_one.get(case.mode)) is not None:
-            found = Ratio(1.0, None) if case is one else throughput_ratio(case, one)
-            case.set_metric("scaling", found.ratio, found.ci95, derived=True)
+            found = Value(1.0) if case is one else throughput_ratio(case, one)
+            case.set_metric("scaling", found.value, found.ci95, derived=True)
 
 
-def throughput_ratio(case: Case, one: Case) -> Ratio:
+def throughput_ratio(case: Case, one: Case) -> Value:
     """How many times the throughput of another load point of a load one has.
 
     Its interval is over the rounds in which both had a block, or the processes: what the machine's clock does in a round both have.
     With too few of them it is from the intervals of both.
     """
-    apart = quotient(rate_of(case), rate_of(one), interval(case, THROUGHPUT), interval(one, THROUGHPUT))
+    apart = times_over(one, case)
     these, those = block_figures(case, THROUGHPUT), block_figures(one, THROUGHPUT)
     ratios = {it: max(these[it], 1e-9) / max(those[it], 1e-9) for it in these.keys() & those.keys()}
     reach = paired_reach(ratios, case.first_rounds)
-    return apart if reach is None else Ratio(apart.ratio, (apart.ratio / reach, apart.ratio * reach))
+    return apart if reach is None else Value(apart.value, (apart.value / reach, apart.value * reach))
 
 
 def best_of(cases: Sequence[Case]) -> Case | None:
@@ -293,29 +287,21 @@ def knees(result: Result) -> dict[str, Knee | None]:
     return {mode: knee_of(result, mode) for mode in modes}
 
 
-def slo_in(result: Result) -> MetSlo | None:
-    """The SLO that was asked for, and what meets it; None without one."""
-    return result.own.get("slo")
-
-
 def slo_limits(result: Result) -> dict[str, int] | None:
     """The SLO of a load: the most that each statistic of the latency may be, ns; None without one."""
-    if (met := slo_in(result)) is not None:
-        return met["asked"]
     setup: LoadSetup = result.part
     return setup["slo"]
 
 
+def searched_rates(result: Result) -> dict[str, SloRate | None]:
+    """The highest rate that keeps the SLO, by mode, of those for which one was looked for; None where none was found."""
+    met: MetSlo | None = result.own.get("slo")
+    return {} if met is None else met["found"]
+
+
 def slo_rates(result: Result) -> dict[str, SloRate]:
-    """The highest rate that keeps the SLO, by mode, of those for which one was looked for and found."""
-    met = slo_in(result)
-    found = {} if met is None else met["found"]
-    return {mode: rate for mode, rate in found.items() if rate is not None}
-
-
-def failed_cases(result: Result) -> list[Case]:
-    """The load points that failed, or that were not measured."""
-    return [case for case in load_cases(result) if not is_measured(case)]
+    """Of these those that were found."""
+    return {mode: rate for mode, rate in searched_rates(result).items() if rate is not None}
 
 
 def has_rates(result: Result) -> bool:

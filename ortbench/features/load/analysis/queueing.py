@@ -39,23 +39,13 @@ if TYPE_CHECKING:
     Moments = NDArray[np.int64]
 
 
-_TEST_OF_CYCLES = 0.99  # and for cycles not to be taken for independent: they are, but for the machine and for bursts
-
-
+_TEST_OF_CYCLES = 0.99  # confidence for cycles not to count as independent: they are, but for the machine and bursts
 FEWEST_CYCLES = 100  # below that the ratio of sums is biased, and one long cycle decides
 
 
 def cycle_interval(series: Series, anew: NDArray[np.bool_], confidence: float = 0.95) -> tuple[float, float] | None:
-    """The interval of the mean of waits, by the cycles that they make up, or by batch means where cycles do not tell.
-
-    Args:
-        series: in the order of time, shape (n,).
-        anew: at which of them a cycle begins, shape (n,); at the first one too.
-        confidence: of the interval.
-
-    Returns:
-        (low, high); None where there are too few for either.
-    """
+    """The interval of the mean of waits in the order of time, shape (n,), by the cycles that they make up, or by batch means where cycles
+    do not tell; None where there are too few for either. `anew`: at which of them a cycle begins, shape (n,); at the first one too."""
     import numpy as np
 
     values = np.asarray(series, dtype=np.float64)

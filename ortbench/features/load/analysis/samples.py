@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median_high
@@ -133,10 +133,9 @@ def case_of(taken: LoadSamples) -> Case:
         case.set_metric(GIL_WAIT, sum(waiting for waiting, _ in looks) / looked if looked else None)
         _put_cpu(case, taken)
     if taken.slo is not None and case.latency_bounds is not None:
-        verdict = meets(case, taken.slo)
-        if verdict and not taken.is_across:
-            verdict = None
-        case.checks["slo"] = {"verdict": "unclear" if verdict is None else "passed" if verdict else "failed"}
+        is_met = meets(case, taken.slo)
+        is_open = is_met is None or (is_met and not taken.is_across)
+        case.checks["slo"] = {"verdict": "unclear" if is_open else "passed" if is_met else "failed"}
     return case
 
 
@@ -352,13 +351,8 @@ def _latencies(taken: LoadSamples, shape: int | None = None, again: bool = False
 
 def load_blocks(taken: Sequence[LoadSamples]) -> list[protocol.LoadBlock]:
     """What was taken of load points, in the order of time; times are on the clock of `time.perf_counter_ns`."""
-
-    def blocks() -> Iterator[protocol.LoadBlock]:
-        for samples in taken:
-            for block in samples.blocks:
-                yield block.on_timeline(samples.mode, f"{samples.mode} {samples.point.phrase}")
-
-    return sorted(blocks(), key=lambda it: it.start_ns)
+    found = [block.on_timeline(it.mode, f"{it.mode} {it.point.phrase}") for it in taken for block in it.blocks]
+    return sorted(found, key=lambda it: it.start_ns)
 
 
 def arrays(taken: Sequence[LoadSamples]) -> Arrays:

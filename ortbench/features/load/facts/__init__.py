@@ -14,7 +14,7 @@ from ortbench.analysis.load_points import LEAST, block_figures, by_name, interva
 from ortbench.analysis.noise import is_busy, quiet_options, supports_within
 from ortbench.analysis.speedups import FASTER, NOISY, UNKNOWN, may_be_faster
 from ortbench.core.safe_text import join_words
-from ortbench.core.stats import FEW, Value
+from ortbench.core.stats import FEW, Value, of_processes
 from ortbench.core.units import rate_asked
 from ortbench.facts import Fact, Quantity, Values, condition, ns, per_s, share, threads_and_cores, times
 from ortbench.facts.run import MORE_PROCESSES
@@ -32,10 +32,9 @@ from ortbench.features.load.analysis import (
     measured_cases,
     meets,
     modes_of,
-    processes_of,
+    searched_rates,
     share_of_peak,
     slo_cases,
-    slo_in,
     slo_limits,
     slo_text,
     tail_of,
@@ -178,9 +177,8 @@ def _gil(result: Result, mode: str) -> Iterator[Fact]:
     if case is not None and waited > _GIL_MATTERS:
         is_apart = result.part["sessions"] == PROCESS
         after = "" if is_apart else again(result, "--sessions", PROCESS)
-        yield Fact(
-            "gil", "waits", mode, {"share": share(waited), "where": load_point_of(case).phrase}, after, case.point
-        )
+        values: Values = {"share": share(waited), "where": load_point_of(case).phrase}
+        yield Fact("gil", "waits", mode, values, after, case.point)
 
 
 def _paced_inference(result: Result) -> Iterator[Fact]:
@@ -248,11 +246,8 @@ def _late(result: Result) -> Iterator[Fact]:
     late, case = max(_cases_with(measured_cases(result, RATE), LATE_SHARE), key=itemgetter(0), default=(0.0, None))
     if case is not None and late >= _LATE:
         lag = case.stats(GENERATOR_LAG)
-        values: Values = {
-            "share": share(late),
-            "lag": ns(0 if lag is None else lag.max),
-            "where": load_point_of(case).phrase,
-        }
+        most = ns(0 if lag is None else lag.max)
+        values: Values = {"share": share(late), "lag": most, "where": load_point_of(case).phrase}
         yield Fact("generator", "late", case.mode, values, "", case.point)
 
 
@@ -265,7 +260,7 @@ def slo_facts(result: Result) -> Iterator[Fact]:
     asked = slo_limits(result)
     if not asked:
         return
-    if (met := slo_in(result)) is not None and (found := met["found"]):
+    if found := searched_rates(result):
         order = sorted(found, key=lambda mode: -(found[mode] or {"rate": 0})["rate"])
         for mode in order:
             yield search_fact(result, mode, found[mode], asked)
@@ -291,16 +286,11 @@ def search_fact(result: Result, mode: str, found: SloRate | None, asked: Asked) 
         unclear = [*takewhile(lambda it: meets_slo(it, asked) is None, cases)]
         if unclear:
             most = max(unclear, key=lambda it: latency_of(it).n)
-            return Fact(
-                "slo-rate", "open", mode, {**values, **_why_open(most, asked)}, _longer_search(result, most, asked)
-            )
-        lowest = cases[0] if cases else None
-        return Fact(
-            "slo-rate",
-            "noise" if is_busy(result) else "none",
-            mode,
-            values | ({} if lowest is None else _figures(lowest, asked)),
-        )
+            values |= _why_open(most, asked)
+            return Fact("slo-rate", "open", mode, values, _longer_search(result, most, asked))
+        if cases:
+            values |= _figures(cases[0], asked)
+        return Fact("slo-rate", "noise" if is_busy(result) else "none", mode, values)
     stat = next(iter(asked))
     values |= {
         "rate": Quantity(found["rate"], "requests/s"),
@@ -311,18 +301,11 @@ def search_fact(result: Result, mode: str, found: SloRate | None, asked: Asked) 
     }
     beyond = [it for it in cases if load_point_of(it).value > found["rate"] and meets_slo(it, asked) is None]
     after = _longer_search(result, max(beyond, key=lambda it: latency_of(it).n), asked) if beyond else ""
+    is_highest = found["rate"] >= max((load_point_of(it).value for it in cases), default=0.0)
+    verdict = "met-highest" if is_highest else "met-at-least"
     if found["violated_from"] is not None:
-        values["violated_from"] = Quantity(found["violated_from"], "requests/s")
-    if is_busy(result):
-        verdict = "met-busy"
-    elif found["violated_from"] is not None:
-        verdict = "met"
-    else:
-        verdict = (
-            "met-highest"
-            if found["rate"] >= max((load_point_of(it).value for it in cases), default=0.0)
-            else "met-at-least"
-        )
+        verdict, values["violated_from"] = "met", Quantity(found["violated_from"], "requests/s")
+    verdict = "met-busy" if is_busy(result) else verdict
     return Fact("slo-rate", verdict, mode, values, after, {RATE: found["rate"]})
 
 
@@ -370,8 +353,9 @@ def _why_open(case: Case, asked: Asked) -> Values:
 
 def _differs(case: Case, asked: Asked) -> bool:
     """Whether some of the processes of a load point meet an SLO by their figures, and some do not."""
+    rounds = [block["round"] for block in case.load_blocks or ()]
     of_each = ([*block_figures(case, stat).values(), most] for stat, most in asked.items())
-    return processes_of(case) >= FEW and any(min(it) < it[-1] < max(it) for it in of_each)
+    return len(of_processes(rounds, case.first_rounds)) >= FEW and any(min(it) < it[-1] < max(it) for it in of_each)
 
 
 def _longer(result: Result, asked: Asked) -> str:

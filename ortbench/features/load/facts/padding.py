@@ -10,7 +10,7 @@ from ortbench.analysis.load_points import latency_of
 from ortbench.analysis.noise import is_busy
 from ortbench.analysis.series import Key
 from ortbench.core.stats import Value
-from ortbench.facts import Fact, Quantity, Values, share, times
+from ortbench.facts import Fact, Quantity, Values, ns, share, times
 from ortbench.facts.comparison import Best, best_at
 from ortbench.facts.sentences import LONGER, WAIT, Sentence
 from ortbench.features.load.analysis import CONCURRENCY, RATE, WORTH, load_cases, load_point_of, measured_cases
@@ -27,12 +27,8 @@ def mixing_facts(result: Result, mode: str) -> Iterator[Fact]:
     leaves more open."""
     cases = [*measured_cases(result, CONCURRENCY, mode), *measured_cases(result, RATE, mode)]
     names = (ALL_SHAPES, *result.part.get("shapes", ()))
-    known = [
-        (ratio, name, case)
-        for case in cases
-        for name in names
-        if isinstance(ratio := case.metrics.get(f"{MIXING}.{name}"), Value)
-    ]
+    ratios = [(case.metrics.get(f"{MIXING}.{name}"), name, case) for case in cases for name in names]
+    known = [(ratio, name, case) for ratio, name, case in ratios if isinstance(ratio, Value)]
     if not known:
         return
     told = [at_most(it.ci95, _LONGER) for it, *_ in known]
@@ -78,7 +74,7 @@ def switching_facts(result: Result, name: str = "") -> Iterator[Fact]:
             most[case.mode] = cost.value / mean, cost, case
     for mode, (of_time, cost, case) in most.items():
         values: Values = {
-            "cost": Quantity(cost.value, "ns", cost.ci95),
+            "cost": ns(cost.value, cost.ci95),
             "share": share(of_time),
             "where": load_point_of(case).phrase,
         }

@@ -55,12 +55,11 @@ R = TypeVar("R", bound=Runs)
 
 def keep_calling(
     seat: Seat,
-    number: int,
     board: MutableSequence[int],
     at_ns: int,
     until_ns: int,
     least: int,
-    order: Sequence[int] = (0,),
+    order: Sequence[int],
 ) -> Runs:
     """Call until every client on the board has called for long enough, each `least` times and until `until_ns`, in an order of shapes.
 
@@ -91,7 +90,7 @@ def keep_calling(
             add_start(start)
             add_end(end)
             if end >= until_ns and len(found.ends) >= least:
-                board[number] = 1
+                board[seat.number] = 1
                 if all(board[:count]) or end >= latest_ns:
                     seat.kept, seat.last = kept, shapes[(len(found.ends) - 1) % len(shapes)]
                     break
@@ -202,7 +201,7 @@ class Served(Runs):
 
 
 def serve(
-    seat: Seat, turn: Turn, due: Sequence[int], at_ns: int, cutoff_ns: int, spent: CpuTime, order: Sequence[int] = (0,)
+    seat: Seat, turn: Turn, due: Sequence[int], at_ns: int, cutoff_ns: int, spent: CpuTime, order: Sequence[int]
 ) -> Served:
     """Serve requests until there are no more: when each is due is ns of `time.perf_counter_ns`, ascending. From `at_ns` on the
     client is free, and none is begun after `cutoff_ns`. Their shapes are in an order."""
@@ -276,16 +275,16 @@ def load_closed(
     count: int,
     duration_ns: int,
     least: int,
+    order: Sequence[int],
     at_ns: int | None = None,
     board: str | None = None,
-    order: Sequence[int] = (0,),
 ) -> LoadRuns:
     """Have clients call for so long, and `least` runs each, and check what each was left with. Where others are in other processes,
     `at_ns` is when to begin and `board` the file that holds clients together. The `order` of shapes comes again and again."""
     board_bytes = bytearray(count + 1) if board is None else _board(Path(board))
 
-    def calling(begin: int) -> Callable[[Seat, int], Runs]:
-        return lambda seat, number: keep_calling(seat, number, board_bytes, begin, begin + duration_ns, least, order)
+    def calling(begin: int) -> Callable[[Seat], Runs]:
+        return lambda seat: keep_calling(seat, board_bytes, begin, begin + duration_ns, least, order)
 
     return _run_clients(state, mode, count, at_ns, calling)[1]
 
@@ -297,9 +296,9 @@ def load_open(
     due: str,
     cutoff_ns: int,
     marks: Sequence[int],
+    order: Sequence[int],
     at_ns: int | None = None,
     turn: str | None = None,
-    order: Sequence[int] = (0,),
 ) -> LoadServed:
     """Have clients serve requests, and check what each was left with. They are due (packed) and cut off in ns from the beginning on.
     CPU time is read at the `marks`, requests by number. Where others are in other processes, `at_ns` is when to begin and `turn` the
@@ -308,9 +307,9 @@ def load_open(
     shared: Turn = ThreadTurn() if turn is None else ProcessTurn(Path(turn))
     spent = CpuTime(marks)
 
-    def serving(begin: int) -> Callable[[Seat, int], Served]:
+    def serving(begin: int) -> Callable[[Seat], Served]:
         moments = (offsets + begin).tolist()
-        return lambda seat, _: serve(seat, shared, moments, begin, begin + cutoff_ns, spent, order)
+        return lambda seat: serve(seat, shared, moments, begin, begin + cutoff_ns, spent, order)
 
     served, answer = _run_clients(state, mode, count, at_ns, serving)
     spent.note(offsets.size)  # what it did not get to, as others did
@@ -320,20 +319,16 @@ def load_open(
 
 
 def _run_clients(
-    state: State, mode: str, count: int, at_ns: int | None, make_call: Callable[[int], Callable[[Seat, int], R]]
+    state: State, mode: str, count: int, at_ns: int | None, make_call: Callable[[int], Callable[[Seat], R]]
 ) -> tuple[list[R], LoadRuns]:
-    """Have each client do something in its thread, all from the same moment on: what they give, and the answer.
-
-    `make_call` is given that moment, and gives what is done: with what a client has, and its number among all.
-    """
+    """Have each client do something in its thread, all from the same moment on: what they give, and the answer. `make_call` is given that
+    moment, and gives what is done with what a client has."""
     clients: Clients = state.others[Clients]
     begin = time.perf_counter_ns() + _LEAD_NS if at_ns is None else at_ns
-    call, seats = make_call(begin), clients.seats(mode, count)
+    call, seats = make_call(begin), clients.seats[mode][:count]
     with no_garbage_collection():
         before = sum(cpu_ns()), time.perf_counter_ns()
-        asked: list[Future[R]] = [
-            clients.thread(number).submit(call, seat, clients.first + number) for number, seat in enumerate(seats)
-        ]
+        asked: list[Future[R]] = [seat.thread.submit(call, seat) for seat in seats]
         found = [it.result() for it in asked]
         end, after = time.perf_counter_ns(), sum(cpu_ns())
     used_ns, start = min((it.begun for it in found if it.begun is not None), default=before)

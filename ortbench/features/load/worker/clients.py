@@ -38,6 +38,7 @@ _WARMING_RUNS = 3  # in the client's own thread: EPs keep handles and workspaces
 @dataclass
 class Seat:
     number: int  # of the client among all
+    thread: ThreadPoolExecutor
     modes: list[Mode]  # its own, one a shape, set up and checked, with their outputs poisoned
     model: Model
     ranges: Ranges  # for the runs of its thread
@@ -47,10 +48,6 @@ class Seat:
     @property
     def calls(self) -> list[TimedCall]:
         return [mode.phases()[LATENCY] for mode in self.modes]
-
-    def poison(self) -> None:
-        for mode in self.modes:
-            mode.poison()
 
     def differs(self, rtol: float | None, atol: float | None) -> str | None:
         """What is wrong with the outputs that its last run left, in words, or None; after that they are poisoned again.
@@ -82,16 +79,16 @@ class Client(NamedTuple):
 
 class Clients:
     def __init__(self, opened: Opened, own: bool, first: int, requests: Sequence[Inputs]) -> None:
-        self.first = first
+        self._first = first
         self._opened, self._own, self._requests = opened, own, requests
         self._clients: list[Client] = []
-        self._seats: dict[str, list[Seat]] = {}
+        self.seats: dict[str, list[Seat]] = {}  # by mode
 
     def add(self, mode: str, count: int) -> None:
         """Have so many clients of a mode, each checked by itself. Raises `Unsupported`: the mode cannot be;
         `WrongOutputs`: a client's outputs are wrong although no other one runs; `Exception`: whatever ORT raises."""
         request = self._opened.request
-        seats = self._seats.setdefault(mode, [])
+        seats = self.seats.setdefault(mode, [])
         while len(seats) < count:
             number = len(seats)
             if number == len(self._clients):
@@ -104,23 +101,18 @@ class Clients:
             ranges = Ranges(modes[0])
             for made in modes:
                 made.set_ranges(ranges)
-            seat = Seat(self.first + number, modes, client.opened[0].model, ranges)
+            seat = Seat(self._first + number, client.thread, modes, client.opened[0].model, ranges)
             client.thread.submit(_warm_up, seat).result()
-            seat.poison()
+            for made in modes:
+                made.poison()
             seats.append(seat)
-
-    def seats(self, mode: str, count: int) -> list[Seat]:
-        return self._seats[mode][:count]
-
-    def thread(self, number: int) -> ThreadPoolExecutor:
-        return self._clients[number].thread
 
     @property
     def natives(self) -> list[int]:
         return [client.native for client in self._clients]
 
     def _another(self, number: int) -> Client:
-        opened, client_number = self._opened, self.first + number
+        opened, client_number = self._opened, self._first + number
         model = opened.model
         if self._own and number:
             model = session.open_model(opened.path, opened.target, opened.model.provider)
