@@ -2,6 +2,7 @@
 
 from ortbench.core.features import MEASURE, Command, Feature
 
+_GROUPS = ("loaded", "inputs", "shaped in Python", "often", "side by side", "measures", "reported", "traced")
 _ALIKE = ("sequence-tensors", "strict-outputs", "processes", "lock-clocks")
 FEATURE = Feature(
     uses=("gate", "page"),
@@ -18,16 +19,7 @@ FEATURE = Feature(
             from_inputs=True,
             note="For each load point throughput, latency and queue delay, and the SLO met or violated.",
             returns="what was measured, with a case for each load point; one that failed says why, and raises nothing.",
-            option_groups=(
-                "loaded",
-                "inputs",
-                "shaped in Python",
-                "often",
-                "side by side",
-                "measures",
-                "reported",
-                "traced",
-            ),
+            option_groups=_GROUPS,
             options={flag: {} for flag in _ALIKE},
         )
     },

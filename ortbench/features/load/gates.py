@@ -265,25 +265,23 @@ def _point(axis: str, value: float) -> Point:
 
 def _compared_keys(load_points: Sequence[tuple[str, LoadPoint]], limits: Limits) -> list[Key]:
     """What is compared with the baseline, each once; `BadInput` for a metric of no load point."""
-    found: dict[Key, None] = {}
-    for metric in limits.metrics or (None,):
-        own = []
-        for mode, load_point in load_points:
-            point = _point(*load_point)
-            if metric is None:
-                own += [Key(mode, point, it) for it in KIND.view(dict(point)).gated if limits.covers(mode)]
-            elif metric.mode == mode or (metric.mode is None and limits.covers(mode)):
-                own += [Key(mode, point, Figure(metric.metric, metric.statistic))] if is_of(metric, dict(point)) else []
-        if metric is not None:
-            if metric.metric not in _METRICS:
-                reason = f"blocks of load points have {join_words(_METRICS)}; compare stored results for others"
-                raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
-            refuse_statistic(metric, KIND.key)
-        if metric is not None and not own:
-            there = dict.fromkeys(point_text(_point(*load_point)) for _, load_point in load_points)
-            reason = f"no such load point is to be measured; there are {', '.join(there) or 'none'}"
+    points = [(mode, _point(*load_point)) for mode, load_point in load_points]
+    if not limits.metrics:
+        covered = [(mode, point) for mode, point in points if limits.covers(mode)]
+        return [Key(mode, point, it) for mode, point in covered for it in KIND.view(dict(point)).gated]
+    found: dict[Key, None] = {}  # two metrics can mean one figure
+    for metric in limits.metrics:
+        if metric.metric not in _METRICS:
+            reason = f"blocks of load points have {join_words(_METRICS)}; compare stored results for others"
             raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
-        found.update(dict.fromkeys(own))  # two metrics can mean one figure
+        refuse_statistic(metric, KIND.key)
+        own = [(mode, point) for mode, point in points if is_of(metric, dict(point))]
+        own = [it for it in own if metric.mode == it[0] or (metric.mode is None and limits.covers(it[0]))]
+        if not own:
+            there = ", ".join(dict.fromkeys(point_text(point) for _, point in points)) or "none"
+            reason = f"no such load point is to be measured; there are {there}"
+            raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
+        found.update(dict.fromkeys(Key(*it, Figure(metric.metric, metric.statistic)) for it in own))
     return list(found)
 
 

@@ -134,17 +134,11 @@ def _pad(order: str, size: int, largest: int) -> int:
 @dataclass(frozen=True)
 class PaddedStream(Stream):
     """Requests of several sizes that run at the `shapes` they are padded to: every one comes once in random order, then all again in
-    another.
+    another."""
 
-    Attributes:
-        requests: the number of the shape of each.
-        names: of the sizes of the requests, before they are padded.
-        padding: the share of the elements that is padding.
-    """
-
-    requests: tuple[int, ...] = ()
-    names: tuple[str, ...] = ()
-    padding: float = 0.0
+    requests: tuple[int, ...] = ()  # the number of the shape of each
+    names: tuple[str, ...] = ()  # of their sizes, before they are padded
+    padding: float = 0.0  # the share of the elements that is padding
 
     def numbers(self, seed: int) -> Iterator[int]:
         chance = random.Random(seed)
@@ -370,8 +364,7 @@ def load_of(
 
         part = replace(part, duration_s=live_duration_s(given) / 2)
     given = {flag: value for flag, value in given.items() if flag != "duration"}
-    if part.order is not None and part.pads:
-        _check_order(part.order, "--shape-order")
+    if part.pads:
         given["shape-order"] = RANDOM
     mixing = "shape-order" if "shape-order" in given else list_in(given)
 

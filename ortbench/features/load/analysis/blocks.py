@@ -71,20 +71,13 @@ def join_cpu(parts: Iterable[CpuPart]) -> CpuPart:
 
 @dataclass(frozen=True, kw_only=True)
 class _Block:
-    """What both loops have of a block.
+    """What both loops have of a block."""
 
-    Attributes:
-        cpu_ns: CPU time of all worker processes.
-        begin_ns: when the clients began.
-        round: in which it was taken, from 0.
-        lock: how many clients were seen waiting for the GIL, and how many were looked at; None where nobody looked.
-    """
-
-    cpu_ns: int
+    cpu_ns: int  # CPU time of all worker processes
     wall_ns: int
-    begin_ns: int = 0
-    round: int = 0
-    lock: tuple[int, int] | None = None
+    begin_ns: int = 0  # when the clients began
+    round: int = 0  # in which it was taken
+    lock: tuple[int, int] | None = None  # how many clients were seen waiting for the GIL, of how many looks
 
 
 class Window(NamedTuple):

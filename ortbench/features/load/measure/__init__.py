@@ -82,32 +82,19 @@ class ArrivalSchedule:
 
 @dataclass(frozen=True)
 class LoadBlock(Block[Series]):
-    """A block at a load point, or without one of one client alone.
+    """A block at a load point, or without one of one client alone."""
 
-    Attributes:
-        duration_s: of a block of a closed loop, or of the time in which requests are due.
-        due: when requests are due, ns from the beginning on; the first `skipped` do not count.
-        cutoff_s: after that none is begun.
-        shape: that all inferences have, by its number; None for all shapes of the stream. Of requests that are padded any says that
-            they come one shape after the other.
-        requests: of each client of a closed loop, in place of a time; 0 for none.
-    """
-
-    duration_s: float = 0.0
-    due: queueing.Moments | None = None
-    cutoff_s: float = 0.0
-    skipped: int = 0
+    duration_s: float = 0.0  # of a block of a closed loop, or of the time in which requests are due
+    due: queueing.Moments | None = None  # when requests are due, ns from the beginning on
+    cutoff_s: float = 0.0  # after that none is begun
+    skipped: int = 0  # so many at the beginning do not count
+    # that all inferences have, by its number; None for all of the stream. Of padded requests any says that they come shape after shape
     shape: int | None = None
-    requests: int = 0
+    requests: int = 0  # of each client of a closed loop, in place of a time; 0 for none
 
 
 class LoadConfiguration(StreamConfiguration):
-    """A configuration, and the load that is put on it, block by block.
-
-    Attributes:
-        processes: the first round of each process, where there are to be several.
-        best_rates: of modes for which the highest rate was looked for, that one.
-    """
+    """A configuration, and the load that is put on it, block by block."""
 
     must_open = True
     can_look_inside = False
@@ -128,8 +115,8 @@ class LoadConfiguration(StreamConfiguration):
         self._rows: dict[int, tuple[object, Case]] = {}
         self._last: LoadedBlock | None = None
         self._has_ended = False
-        self.processes: list[int] = []
-        self.best_rates: dict[str, SloRate | None] = {}
+        self.processes: list[int] = []  # the first round of each, where there are to be several
+        self.best_rates: dict[str, SloRate | None] = {}  # of modes for which the highest rate was looked for
 
     def open(self, machine: Machine, run_id: str) -> None:
         super().open(machine, run_id)

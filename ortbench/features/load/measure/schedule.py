@@ -178,11 +178,10 @@ class LoadSchedule:
         for turn in turns:
             if turn.point is not None and not self._is_usable(turn.point):
                 continue
-            for configuration in (
-                self._random.sample(self._configurations, len(self._configurations))
-                if self._driver.in_turns
-                else self._configurations
-            ):
+            order = self._configurations
+            if self._driver.in_turns:
+                order = self._random.sample(order, len(order))
+            for configuration in order:
                 if turn.shape is not None and turn.shape >= blocks_apart(configuration.plan):
                     continue
                 number = self._configurations.index(configuration)
@@ -215,9 +214,7 @@ class LoadSchedule:
             point = Point(tuple(samples[key] for samples in by_key if key in samples))
             if len(point.taken) == len(by_key) and (self._test is None or self._is_usable(point)):
                 if self._test is not None:
-                    run_s = (
-                        0.0 if point.is_open else max(it.inference_ns(point.mode) for it in self._configurations) / 1e9
-                    )
+                    run_s = max(it.inference_ns(point.mode) for it in self._configurations) / 1e9
                     stream, least = self._first.plan.stream, self._test.least_runs(point.mode, point.load_point)
                     if isinstance(stream, PaddedStream):  # so that every request is in a block, wherever it begins
                         least = max(least, 2 * len(stream.requests))
@@ -318,8 +315,7 @@ class LoadSchedule:
         for repeat, point in enumerate(points, process * len(points)):
             if self._is_usable(point):
                 for turn in self._turns_of(number, point, self._level_s / self._count, repeat):
-                    if self._is_usable(point):
-                        yield from self._stretch(turn)
+                    yield from self._stretch(turn)
                 yield Turn(number, point.mode)
                 number += 1
             self._driver.save()
@@ -363,12 +359,8 @@ class LoadSchedule:
                 break
             so_far = case_of(taken)
             is_met = meets(so_far, slo)
-            search.tell(
-                rate,
-                is_met if taken.is_across else is_met and None,
-                meets_by_figures(so_far, slo),
-                times_longer(so_far, slo),
-            )
+            is_met = is_met if taken.is_across else is_met and None
+            search.tell(rate, is_met, meets_by_figures(so_far, slo), times_longer(so_far, slo))
             own.best_rates[mode] = slo_rate(search.best_rate(), {it: point.taken[0] for it, point in points.items()})
             self._driver.save()
         own.best_rates.setdefault(mode, None)

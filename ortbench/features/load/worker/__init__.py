@@ -61,10 +61,8 @@ def keep_calling(
     least: int,
     order: Sequence[int],
 ) -> Runs:
-    """Call until every client on the board has called for long enough, each `least` times and until `until_ns`, in an order of shapes.
-
-    The board has a byte for each client, all 0 at the beginning, and a last one for whoever fails.
-    """
+    """Call until every client on the board has called for long enough, each `least` times and until `until_ns`, in an order of shapes. The
+    board has a byte for each client, all 0 at the beginning, and a last one for whoever fails."""
     found, clock, count = Runs(), time.perf_counter_ns, len(board) - 1
     latest_ns = until_ns + max(_PATIENCE_NS, _PATIENCE * (until_ns - at_ns))
     add_start, add_end = found.starts.append, found.ends.append
@@ -172,15 +170,11 @@ Turn = ThreadTurn | ProcessTurn
 
 @dataclass
 class CpuTime:
-    """CPU time of this process, without what its clients spin before requests are due: whoever has the turn counts it.
+    """CPU time of this process, without what its clients spin before requests are due: whoever has the turn counts it."""
 
-    Attributes:
-        marks: the first requests of the parts that it is known of.
-        readings: when it got to each of them, and what it had taken by then, ns.
-    """
-
-    marks: Sequence[int]
+    marks: Sequence[int]  # the first requests of the parts that it is known of
     spun_ns: int = 0
+    # when it got to each of them, and what it had taken by then, ns
     readings: list[tuple[int, int]] = field(default_factory=list)
 
     @property
