@@ -36,27 +36,27 @@ def kind_facts(result: Result) -> Iterator[Fact]:
     yield from _first_inferences(result)
 
 
-def best_shapes(result: Result) -> list[tuple[str, BestShape]]:
-    """The modes in which most items are done, with their best shapes, where noise leaves these: first of those that take new inputs
-    in each inference, then, where it does more, of those whose tensors stay on the device."""
-    known = [
-        (mode, best)
+def _leading_modes(result: Result) -> list[str]:
+    """The modes in which most items are done, where noise leaves these: first of those that take new inputs in each inference, then,
+    where it does more, of those whose tensors stay on the device."""
+    rates = {
+        mode: best["items_per_s"] or 0
         for mode, best in best_by_mode(result).items()
         if best is not None and best["by"] == ITEMS and not is_noisy(result, mode)
-    ]
-    found: list[tuple[str, BestShape]] = []
+    }
+    found: list[str] = []
     for on_device in (False, True):
-        there = [(mode, it) for mode, it in known if mode_of(mode).on_device is on_device]
-        best = max(there, key=lambda it: it[1]["items_per_s"] or 0, default=None)
-        if best is not None and (not found or (best[1]["items_per_s"] or 0) > (found[0][1]["items_per_s"] or 0)):
-            found.append(best)
+        group = [mode for mode in rates if mode_of(mode).on_device is on_device]
+        first = max(group, key=lambda mode: rates[mode], default=None)
+        if first is not None and (not found or rates[first] > rates[found[0]]):
+            found.append(first)
     return found
 
 
 def _best(result: Result) -> Iterator[Fact]:
     slo = slo_of(result)
     text = "" if slo is None else str(slo)
-    first = [mode for mode, _ in best_shapes(result)]
+    first = _leading_modes(result)
     modes = best_by_mode(result)
     for mode in dict.fromkeys([*first, *modes]):
         best = modes[mode]

@@ -164,11 +164,7 @@ CALLS = 2, 50  # of each shape in a round of it, at least and at most
 
 
 class Sweep:
-    """At least two shapes, each a configuration, in one worker; `save` is given the result so far.
-
-    Attributes:
-        points: its configurations, in the order of the shapes.
-    """
+    """At least two shapes, each a configuration (`points`), in one worker; `save` is given the result so far."""
 
     def __init__(
         self,

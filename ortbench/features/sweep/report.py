@@ -141,7 +141,7 @@ def _cost_blocks(result: Result) -> list[model.Block]:
     found: list[model.Block] = []
     names = {id(case): shape.name for shape, case in asked}
     own = {CPU_TIME: Own(lambda case: CPU_COLUMN[CPU_TIME].cell(case) if _CPU_STILL in case.metrics else model.NOTHING)}
-    shape_of: KeyColumn = (model.Column("shape", model.Kind.NAME, model.KEY), lambda case: names[id(case)])
+    shape_of: KeyColumn = (_SHAPE, lambda case: names[id(case)])
     table = figure_table(_COSTS, [case for _, case in asked], [MODE, shape_of], own, "By shape")
     if len(table.columns) > 2:
         found.append(table)
