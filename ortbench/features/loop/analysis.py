@@ -139,20 +139,13 @@ def shift(before: Sequence[float], after: Sequence[float]) -> Shift:
 
 
 class Jump(NamedTuple):
-    """Where the steps of a loop take longer or shorter at once.
+    """Where the steps of a loop take longer or shorter at once."""
 
-    Attributes:
-        step: the first one of the new level, from 0.
-        before, after: what it would take, and what it takes, ns.
-        size: how many times as long.
-        each: by how much a step around it takes longer than the one before, ns.
-    """
-
-    step: int
-    before: float
-    after: float
-    size: Shift
-    each: float
+    step: int  # the first one of the new level, from 0
+    before: float  # what it would take, ns
+    after: float  # what it takes
+    size: Shift  # how many times as long
+    each: float  # by how much a step around it takes longer than the one before, ns
 
     def is_shown_by(self, ratio: float) -> bool:
         """Whether steps that take so many times as long behind it differ that way too, by half as much at least."""
