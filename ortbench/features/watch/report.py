@@ -22,7 +22,6 @@ from ortbench.features.watch.analysis import (
 from ortbench.features.watch.shim import MOST_TRACED, TRACED
 from ortbench.model.protocol import Span
 from ortbench.report import model
-from ortbench.report.model import NOTHING, maybe
 
 NOT_SEEN = "no process of it took the recorder: python -I or -E, a frozen program, or no Python"
 NOT_LOADED = "no Python process of it loaded onnxruntime"
@@ -99,10 +98,10 @@ def _row(program: Watched, session: WatchedSession, scale: float) -> tuple[str, 
     return (
         session.name,
         str(session.calls),
-        maybe(session.percentile(0.5), lambda value: units.digits(value / scale)),
-        maybe(session.percentile(0.99), lambda value: units.digits(value / scale)),
-        units.share(session.total_ns / program.wall_ns) if session.calls else NOTHING,
-        units.size(copied) if copied else NOTHING,
+        model.maybe(session.percentile(0.5), lambda value: units.digits(value / scale)),
+        model.maybe(session.percentile(0.99), lambda value: units.digits(value / scale)),
+        units.share(session.total_ns / program.wall_ns) if session.calls else model.NOTHING,
+        units.size(copied) if copied else model.NOTHING,
         _eps(session),
     )
 
