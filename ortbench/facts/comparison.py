@@ -120,18 +120,29 @@ def best_at(results: Sequence[Result], names: Sequence[str], key: Key, what: str
     others = against(top)
     if all(_verdict(it) == UNKNOWN for it in others.values()):
         return None  # too few blocks, which the comparison says
-    if top != first and _verdict(others[first]) == ABOVE:
+    if top == first:
+        other = min(others, key=lambda number: there[number].value)
+        is_better = all(_verdict(it) == ABOVE for it in others.values())
+    else:
+        other, is_better = first, _verdict(others[first]) == ABOVE
+    if not is_better:
+        return Best(what, key.mode, None, _none_better(names, key, what, there, first))
+    if top != first:
         # Of what is as good as the least what sets least: the rest may do nothing.
         near = [number for number, it in others.items() if _is_near(it) and _verdict(against(number)[first]) == ABOVE]
         top = min([top, *near], key=lambda number: _settings(results[first], results[number]))
         others = against(top)
-        found = others[first]
-        assert found is not None
-        return Best(what, key.mode, top, _better(names, key.mode, what, there[top], top, first, others))
-    if top == first and all(_verdict(it) == ABOVE for it in others.values()):
-        next_ = min(others, key=lambda number: there[number].value)
-        return Best(what, key.mode, first, _better(names, key.mode, what, there[first], first, next_, others))
-    return Best(what, key.mode, None, _none_better(results, names, key, what, there, first))
+    found = others[other]
+    assert found is not None
+    said = {number: _verdict(it) for number, it in others.items()}
+    rivals = [names[it] for it, of in said.items() if of not in (ABOVE, SAME, BELOW)]
+    ties = [names[it] for it, of in said.items() if of in (SAME, BELOW)]
+    values: Values = {
+        "configuration": names[top], "what": what, "value": _quantity(there[top]), "other": names[other], "ratio": _ratio(found),
+        "ties": rivals or ties,
+    }  # fmt: skip
+    verdict = "better-open" if rivals else "better-tied" if ties else "better"
+    return Best(what, key.mode, top, Fact("best-configuration", verdict, key.mode, values))
 
 
 def _is_near(found: RatioEstimate | None) -> bool:
@@ -144,31 +155,7 @@ def _settings(first: Result, result: Result) -> int:
     return sum(result.target.get(key) != first.target.get(key) for key in found)
 
 
-def _better(
-    names: Sequence[str],
-    mode: str,
-    what: str,
-    least: Series,
-    top: int,
-    other: int,
-    others: Mapping[int, RatioEstimate | None],
-) -> Fact:
-    """That a configuration has less of something than another one, and which others may have as little."""
-    found = others[other]
-    assert found is not None
-    said = {number: _verdict(it) for number, it in others.items()}
-    rivals = [names[it] for it, of in said.items() if of not in (ABOVE, SAME, BELOW)]
-    ties = [names[it] for it, of in said.items() if of in (SAME, BELOW)]
-    values: Values = {
-        "configuration": names[top], "what": what, "value": _quantity(least), "other": names[other], "ratio": _ratio(found),
-        "ties": rivals or ties,
-    }  # fmt: skip
-    return Fact("best-configuration", "better-open" if rivals else "better-tied" if ties else "better", mode, values)
-
-
-def _none_better(
-    results: Sequence[Result], names: Sequence[str], key: Key, what: str, there: Mapping[int, Series], first: int
-) -> Fact:
+def _none_better(names: Sequence[str], key: Key, what: str, there: Mapping[int, Series], first: int) -> Fact:
     """That no configuration has less of something than the first for certain: that all have the same, that none has less, or that it is
     open."""
     gains = {number: compare_series(it, there[first]) for number, it in there.items() if number != first}

@@ -13,7 +13,7 @@ from ortbench.core import units
 from ortbench.core.features import part_of
 from ortbench.core.stats import Stats, Value, percentile
 from ortbench.model.kinds import SPEEDUP, kind_of
-from ortbench.model.metrics import RATIO, STATISTICS, TIME, Figure, Group, Metric, figure, known_or_plain
+from ortbench.model.metrics import RATIO, STATISTICS, TIME, Figure, Group, figure, known_or_plain
 from ortbench.model.modes import (
     COPIES_HIDDEN,
     COPY_TIME,
@@ -41,14 +41,6 @@ class Own(NamedTuple):
     cell: Callable[[Case], str]
     kind: Kind = Kind.NUMBER
     header: str = ""  # where that is not its name in the record of the kind, or its metric's
-
-
-class _Shown(NamedTuple):
-    """A column as it is shown: in the record of a kind, its figure and its group."""
-
-    text: str
-    figure: Figure | None
-    group: int
 
 
 KeyColumn = tuple[Column, Callable[[Case], str]]  # one of those that name a row, and what shows a case in it
@@ -93,31 +85,28 @@ def figure_table(
     """A row for each case, with figures by groups of columns; only columns that hold something. Times of a metric that are not
     small fractions of the unit of latency are in that unit, others have their own."""
     own = own or {}
-    shown = [_Shown(text, _figure(text), group) for group, texts in enumerate(columns, 1) for text in texts]
+    groups = {text: group for group, texts in enumerate(columns, 1) for text in texts}
+    figures = {text: figure(text) for text in groups if text not in own}
     times = {
-        column: [ns for case in cases for ns in _values(case, column.figure)]
-        for column in shown
-        if column.figure is not None and column.text not in own and _is_time(column.figure)
+        text: [ns for case in cases for ns in _values(case, found)]
+        for text, found in figures.items()
+        if _is_time(found)
     }
-    whole = [ns for it, found in times.items() if it.figure is not None and it.figure.metric in _WHOLE for ns in found]
+    whole = [ns for text, found in times.items() if figures[text].metric in _WHOLE for ns in found]
     unit, size = (units.table_unit(whole) if whole else None) or ("", 0.0)
     apart = {
-        column.figure.metric
-        for column, found in times.items()
-        if column.figure and any(not units.fits_unit(ns, size) for ns in found)
+        figures[text].metric for text, found in times.items() if any(not units.fits_unit(ns, size) for ns in found)
     }
-    joined = {it for it in times if size and it.figure and it.figure.metric not in apart}
+    joined = {text for text in times if size and figures[text].metric not in apart}
     headed = [column for column, _ in keys]
-    for column in shown:
-        kind = Kind.TIME if column in joined else own[column.text].kind if column.text in own else Kind.NUMBER
-        headed.append(Column(header(column.text, own), kind, column.group))
-    rows = tuple(
-        (
-            *(show(case) for _, show in keys),
-            *(own[it.text].cell(case) if it.text in own else _cell(case, it, size * (it in joined)) for it in shown),
-        )
-        for case in cases
-    )
+    for text, group in groups.items():
+        kind = Kind.TIME if text in joined else own[text].kind if text in own else Kind.NUMBER
+        headed.append(Column(header(text, own), kind, group))
+
+    def cell(case: Case, text: str) -> str:
+        return own[text].cell(case) if text in own else _cell(case, figures[text], size * (text in joined))
+
+    rows = tuple((*(show(case) for _, show in keys), *(cell(case, text) for text in groups)) for case in cases)
     return drop_empty_columns(Table(tuple(headed), rows, unit, title=title))
 
 
@@ -146,34 +135,25 @@ _COPIED = (
 )
 
 
-def _figure(text: str) -> Figure | None:
-    """The figure that a text names; None where it is a column of the report's own."""
-    try:
-        return figure(text)
-    except KeyError:
-        return None
-
-
 def _is_time(found: Figure) -> bool:
-    return found.statistic != "n" and _metric(found).unit is TIME
-
-
-def _metric(found: Figure) -> Metric:
-    return known_or_plain(found.metric)
+    return found.statistic != "n" and known_or_plain(found.metric).unit is TIME
 
 
 def header(text: str, own: Mapping[str, Own]) -> str:
     """What heads a column: the metric, and the statistic where it is not the usual one; of what a table is about the statistic alone."""
-    found = _figure(text)
-    if found is None or (text in own and own[text].header):
-        return (own[text].header if text in own else "") or text
-    of, statistic = _metric(found), found.statistic
+    if text in own and own[text].header:
+        return own[text].header
+    try:
+        metric, statistic = figure(text)
+    except KeyError:  # a column of the report's own
+        return text
+    of = known_or_plain(metric)
     if statistic in ("", of.usual):
         return of.header
     if statistic == "mean":
         return f"mean {of.title}"
     said = STATISTICS[statistic]
-    return said if found.metric in _WHOLE or statistic == "ci95" else f"{of.title} {said}"
+    return said if metric in _WHOLE or statistic == "ci95" else f"{of.title} {said}"
 
 
 def _values(case: Case, found: Figure) -> tuple[float, ...]:
@@ -191,18 +171,17 @@ def _values(case: Case, found: Figure) -> tuple[float, ...]:
         return (there.value,)
     if statistic == "n":
         return (there.n * (case.inferences(LATENCY) if metric in _WHOLE else 1),)
-    value = percentile(there, statistic or _metric(found).usual)
+    value = percentile(there, statistic or known_or_plain(metric).usual)
     # How often an inference is done is its throughput: everyone takes a time for how long one takes.
     return () if value is None or is_rate(case.mode, metric) else (value,)
 
 
-def _cell(case: Case, column: _Shown, size: float = 0) -> str:
+def _cell(case: Case, found: Figure, size: float) -> str:
     """A figure of a case, in the table's unit of so many ns where it has one."""
-    assert column.figure is not None
-    of, values = _metric(column.figure), _values(case, column.figure)
+    of, values = known_or_plain(found.metric), _values(case, found)
     if not values:
         return NOTHING
-    if column.figure.statistic == "n":
+    if found.statistic == "n":
         return f"{values[0]:.0f}"
     if size:
         texts = [units.time(value, size) for value in values]
@@ -213,17 +192,11 @@ def _cell(case: Case, column: _Shown, size: float = 0) -> str:
         texts = [show(value) for value in values]
     if len(values) > 1:
         return "–".join(texts)
-    if column.figure.metric == "speedup" and case.speedup is not None:
+    if found.metric == "speedup" and case.speedup is not None:
         return f"{units.times(values[0], case.speedup.ci95)}{DOUBTED * case.noisy}"
-    return f"{DERIVED if _is_derived(case, column.figure.metric) else ''}{texts[0]}"
-
-
-def _is_derived(case: Case, metric: str) -> bool:
-    """Whether a figure is no measurement: it follows from others by more than a division."""
-    found = case.metrics.get(metric)
-    known = known_or_plain(metric)
-    estimated = known.group is Group.COPIES or metric in (INFERENCE, SPIN_SHARE)
-    return isinstance(found, Value) and found.derived and estimated
+    value = case.metrics.get(found.metric)
+    is_estimated = of.group is Group.COPIES or found.metric in (INFERENCE, SPIN_SHARE)  # by more than a division
+    return f"{DERIVED if isinstance(value, Value) and value.derived and is_estimated else ''}{texts[0]}"
 
 
 # What a mode's latency is made of, and bars of text: one row of cells, filled part by part

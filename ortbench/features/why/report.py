@@ -8,7 +8,7 @@ from statistics import fmean
 from ortbench.analysis.node_times import first_name
 from ortbench.analysis.placement import short
 from ortbench.core.errors import BadInput
-from ortbench.facts import Explanation, Fact
+from ortbench.facts import Explanation
 from ortbench.facts.sentences import sentence, sentence_of
 from ortbench.features.why.analysis import Change
 from ortbench.features.why.analysis.matching import plain
@@ -21,7 +21,6 @@ from ortbench.plan.options import RawOptions
 from ortbench.report import model
 from ortbench.report.nodes import remainder_names, table_of_nodes
 
-_TONES = {"bad": model.BAD, "good": model.GOOD, "unclear": model.UNCLEAR, "": ""}
 _COLUMNS = (
     model.Column("node", model.Kind.LONG_NAME, model.KEY),
     model.Column("operator", model.Kind.WORDS, model.KEY),
@@ -55,16 +54,13 @@ def why_parts(why: Why) -> list[Sequence[model.Block]]:
     others = (
         [[model.Title("What else changed"), model.Notes([model.Note(it) for it in why.others])]] if why.others else []
     )
+    answer = [model.Note(sentence(it), "→", sentence_of(it).tone) for it in why_facts(why)]
     limits = model.Notes([model.Note(sentence(it)) for it in limit_facts(why)])
     return [
-        [model.Title("Why", media=model.PAGE), model.Notes([*map(_note, why_facts(why))])],
+        [model.Title("Why", media=model.PAGE), model.Notes(answer)],
         [model.Title("Nodes", media=model.PRINTED), _table(why), limits],
         *others,
     ]
-
-
-def _note(fact: Fact) -> model.Note:
-    return model.Note(sentence(fact), "→", _TONES[sentence_of(fact).tone])
 
 
 def _table(why: Why) -> model.Table:

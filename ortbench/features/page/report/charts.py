@@ -34,7 +34,7 @@ from ortbench.model.metrics import METRICS
 from ortbench.model.modes import COPY_RATE, COPY_TIME, D2H, H2D, LATENCY, is_rate, mode_of
 from ortbench.model.result import Case, Result
 from ortbench.report.case_table import COPIES, INFERENCE, PER_RUN, WHOLE, Segment, segments_of
-from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
+from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns, maybe
 
 _FILLS = {
     (H2D, False): Fill("H2D", "h2d", "////"),
@@ -84,14 +84,12 @@ def _phase_bar(case: Case, segments: Sequence[Segment], ns: float) -> Bar:
 
 def _phase_cells(segments: Sequence[Segment], scale: float) -> list[str]:
     found = {it.kind: it for it in segments}
-    cells = [_phase_cell(found.get(kind), scale) for kind in (H2D, INFERENCE, D2H, COPIES)]
+
+    def cell(segment: Segment) -> str:
+        return f"{DERIVED if segment.derived else ''}{units.digits(segment.ns / scale) if segment.ns else 0}"
+
+    cells = [maybe(found.get(kind), cell) for kind in (H2D, INFERENCE, D2H, COPIES)]
     return [*cells, units.digits(sum(it.ns for it in segments) / scale)]
-
-
-def _phase_cell(segment: Segment | None, scale: float) -> str:
-    if segment is None:
-        return NOTHING
-    return f"{DERIVED if segment.derived else ''}{units.digits(segment.ns / scale) if segment.ns else 0}"
 
 
 # Each has a colour and a hatching of its own, as far as there are some: labels and tips say which it is.

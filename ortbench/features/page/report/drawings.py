@@ -34,7 +34,7 @@ from ortbench.features.page.report.chart_model import (
     StackedBars,
 )
 from ortbench.features.page.report.charts import edge_of
-from ortbench.features.page.report.sheet import MARGIN, PALETTE, PAPER, STYLE, Sheet, svg_document
+from ortbench.features.page.report.sheet import MARGIN, PAPER, STYLE, Sheet, svg_document
 
 _LEFT, _RIGHT = 68, 14  # px
 _ABOVE, _BELOW, _NAME = 26, 28, 18  # px, of a panel: what stands above it, its axis, the axis' name
@@ -376,7 +376,7 @@ def draw(drawing: Drawing, salt: str) -> str:
 
 def svg_file(drawing: Drawing) -> str:
     """A drawing as an SVG file of its own, light or dark as the reader has it."""
-    return svg_document(draw(drawing, "ortbench"), PALETTE)
+    return svg_document(draw(drawing, "ortbench"))
 
 
 def figure(drawing: Drawing) -> Canvas:

@@ -43,6 +43,7 @@ PALETTE = {
     "accent": ("#00795f", "#3cc2a0"),
 }
 COLOURS = {name: light for name, (light, _) in PALETTE.items()}
+_NAMES = {light: name for name, light in COLOURS.items()}
 INK, MUTED, RULE, PAPER, ACCENT = (COLOURS[name] for name in ("ink", "muted", "rule", "paper", "accent"))
 
 WIDTH = 820  # px
@@ -102,7 +103,7 @@ class Sheet:
         FigureCanvasSVG(self.canvas)
         written = io.StringIO()
         self.canvas.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-        return inline_svg(written.getvalue(), {light: name for name, (light, _) in PALETTE.items()}, self._tips)
+        return _inline_svg(written.getvalue(), self._tips)
 
 
 def text_width(text: str, size: float = _TEXT, weight: str = "normal") -> float:
@@ -294,12 +295,12 @@ _FONT = "system-ui, sans-serif"
 MARGIN = 16  # px, of a picture by itself: on a page what is written beyond the edge is shown, elsewhere it would be cut
 
 
-def inline_svg(text: str, palette: Mapping[str, str], tips: Mapping[str, str]) -> str:
-    """The `svg` element of a page from what Matplotlib wrote. A colour (``#rrggbb``, lower case) of the palette gets the classes
-    ``fill-<name>`` and ``stroke-<name>``; a pointer over the group of an id shows its tip."""
+def _inline_svg(text: str, tips: Mapping[str, str]) -> str:
+    """The `svg` element of a page from what Matplotlib wrote. A colour of the palette gets the classes ``fill-<name>`` and
+    ``stroke-<name>``; a pointer over the group of an id shows its tip."""
     root = ElementTree.fromstring(text)
     _, _, width, height = root.attrib["viewBox"].split()
-    _clean_element(root, palette, tips)
+    _clean_element(root, tips)
     root.attrib = {
         "viewBox": f"0 0 {width} {height}",
         "width": width,
@@ -310,24 +311,24 @@ def inline_svg(text: str, palette: Mapping[str, str], tips: Mapping[str, str]) -
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def svg_document(svg: str, palette: Mapping[str, tuple[str, str]]) -> str:
+def svg_document(svg: str) -> str:
     """An `svg` element of a page as a file of its own, on paper, with the second of each pair of colours for dark mode."""
-    rules = "".join(f".{paint}-{name}{{{paint}:{dark}}}" for name, (_, dark) in palette.items() for paint in _PAINTS)
+    rules = "".join(f".{paint}-{name}{{{paint}:{dark}}}" for name, (_, dark) in PALETTE.items() for paint in _PAINTS)
     style = f"<style>@media (prefers-color-scheme: dark){{{rules}}}</style>"
     root = ElementTree.fromstring(svg)
     wide, high = (float(root.attrib[name]) + 2 * MARGIN for name in ("width", "height"))
     at = f"{-MARGIN} {-MARGIN} {wide:g} {high:g}"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{at}" width="{wide:g}" height="{high:g}" font-family="{_FONT}">'
-    paper = f'<rect x="{-MARGIN}" y="{-MARGIN}" width="100%" height="100%" class="fill-paper" fill="{palette["paper"][0]}" />'
+    paper = f'<rect x="{-MARGIN}" y="{-MARGIN}" width="100%" height="100%" class="fill-paper" fill="{PAPER}" />'
     return f"{head}{style}{paper}{svg.partition('>')[2]}\n"
 
 
-def _clean_element(element: Element, palette: Mapping[str, str], tips: Mapping[str, str]) -> None:
+def _clean_element(element: Element, tips: Mapping[str, str]) -> None:
     element.tag = element.tag.rpartition("}")[2]
     element.tail = None
     children: list[Element] = []
     for child in element:
-        _clean_element(child, palette, tips)
+        _clean_element(child, tips)
         if child.tag in ("metadata", "style") or (child.tag in ("g", "defs") and len(child) == 0):
             continue
         children += [*child] if child.tag == "g" and not child.attrib and child[0].tag != "title" else [child]
@@ -341,7 +342,7 @@ def _clean_element(element: Element, palette: Mapping[str, str], tips: Mapping[s
     if given.get("transform", "").startswith("rotate(-0 "):
         del given["transform"]
     given |= _style(element.attrib.get("style", ""))
-    classes = [f"{name}-{palette[given[name]]}" for name in _PAINTS if given.get(name) in palette]
+    classes = [f"{name}-{_NAMES[given[name]]}" for name in _PAINTS if given.get(name) in _NAMES]
     if classes:
         given["class"] = " ".join(classes)
     element.attrib = {name: _round_numbers(value) if name in _NUMBERS else value for name, value in given.items()}
