@@ -34,7 +34,7 @@ from ortbench.features.gate.gates.checks import (
     refuse_unchecked,
     verdict_json,
 )
-from ortbench.features.gate.plan import COMPARED_WITH_NONE, Limits, candidate_of, limits_of, live
+from ortbench.features.gate.plan import COMPARED_WITH_NONE, AskedGate, Limits, candidate_of, limits_of, live
 from ortbench.features.gate.report import build_gate, gate_screen, verdict_report
 from ortbench.jobs import check_wanted, publish
 from ortbench.jobs.compare import one_result_file
@@ -57,15 +57,6 @@ from ortbench.plan.plan import Observer, OutputOptions, Plan, check
 from ortbench.plan.plan_builder import modes_to_compare, with_memory
 from ortbench.plan.target import Inputs
 from ortbench.report.records import Part, Publication, markdown
-
-
-@dataclass(frozen=True)
-class AskedGate:
-    limits: Limits  # that the candidate must keep to
-    force: bool  # go on where candidate and baseline are not comparable
-    plans: tuple[Plan, ...] = ()  # of a live gate: of the candidate and, where there is one, of the baseline
-    baseline: Path | None = None  # the stored result that a stored one is compared with
-    why: bool | None = None  # whether to say what makes the difference; None: of a live gate whose candidate is slower
 
 
 def asked_gate(given: RawOptions, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ortbench.core.errors import BadInput
@@ -142,6 +143,15 @@ class Limits:
 
 
 COMPARED_WITH_NONE = "the outputs were compared with none: give a --baseline-model with the same inputs, or --expect"
+
+
+@dataclass(frozen=True)
+class AskedGate:
+    limits: Limits  # that the candidate must keep to
+    force: bool  # go on where candidate and baseline are not comparable
+    plans: tuple[Plan, ...] = ()  # of a live gate: of the candidate and, where there is one, of the baseline
+    baseline: Path | None = None  # the stored result that a stored one is compared with
+    why: bool | None = None  # whether to say what makes the difference; None: of a live gate whose candidate is slower
 
 
 def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Limits:

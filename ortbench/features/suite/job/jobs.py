@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
@@ -20,7 +20,7 @@ from ortbench.core.files import files_named_in, is_folder, sha256
 from ortbench.core.processes import packages_of
 from ortbench.features.gate.gates import own_ratio_tests, regression_tests
 from ortbench.features.gate.gates.checks import refuse_unchecked
-from ortbench.features.gate.plan import SLO, Limits, candidate_of, limits_of, live
+from ortbench.features.gate.plan import SLO, AskedGate, Limits, candidate_of, limits_of, live
 from ortbench.features.suite.job.cases import Suite, SuiteCase
 from ortbench.model.kinds import kind_of
 from ortbench.model.metric_names import Slo
@@ -55,18 +55,13 @@ def _is_for(kind: str, flag: str) -> bool:
     return flag not in OPTIONS or flag == "ep" or flag in _BESIDES[kind] or OPTIONS[flag].is_taken_by(kind)
 
 
-@dataclass(frozen=True)
-class Job:
+@dataclass(frozen=True, kw_only=True)
+class Job(AskedGate):
+    """What a case asks: limits are empty without a gate, plans are none where it is skipped, `baseline` is its folder of an earlier suite."""
+
     case: SuiteCase  # of the suite
-    # of the candidate and, in a live gate, the baseline; of a sweep that of its first shape; none where the case is
-    # skipped
-    plans: tuple[Plan, ...] = ()
-    limits: Limits = field(default_factory=Limits)  # what the candidate must keep to; empty ones without a gate
-    force: bool = False  # compare what is not comparable
-    baseline: Path | None = None  # this case's folder of an earlier suite, or None
-    shapes: tuple[Shape, ...] = ()  # of a sweep, else none
+    shapes: tuple[Shape, ...] = ()  # of a sweep, whose first one's plan is the job's; else none
     slo: Slo | None = None  # what the best of them has to keep, or None
-    why: bool | None = None  # whether a live gate says what makes the difference; None: where its candidate is slower
 
     @property
     def demand(self) -> Demand:
@@ -76,7 +71,8 @@ class Job:
 def jobs_of(suite: Suite, command: tuple[str, ...], elsewhere: bool = False) -> list[Job]:
     """A job a case, on machines `elsewhere` maybe; `BadInput`, with line and key, for an option that cannot be carried out."""
     return [
-        Job(case) if case.skip is not None else _Maker(suite, case, command, elsewhere).job() for case in suite.cases
+        _Maker(suite, case, command, elsewhere).job() if case.skip is None else Job(Limits(), False, case=case)
+        for case in suite.cases
     ]
 
 
@@ -171,7 +167,7 @@ class _Maker:
         plans = [replace(it, name=self._case.id) for it in plans]
         case = replace(self._case, ep=" and ".join(eps_of(plan))) if self._part else self._case
         why = self._read_why(is_live and kind != LOAD and plan.work == INFERENCE)
-        return Job(case, tuple(plans), limits, "force" in given, self._earlier(), why=why)
+        return Job(limits, "force" in given, tuple(plans), self._earlier(), why, case=case)
 
     def _check(self, plan: Plan) -> None:
         """Refuse a plan that cannot be carried out, as far as this machine can tell."""
@@ -192,8 +188,8 @@ class _Maker:
             shapes = [replace(it, plan=with_memory(replace(it.plan, name=case.id), limits.of_memory)) for it in found]
         with self._blaming((*case.where, "model")):
             check_shapes(shapes)
-        plans, force = (shapes[0].plan,), "force" in given
-        return Job(case, plans, limits, force, self._earlier(), shapes=tuple(shapes), slo=slo)
+        plans, earlier = (shapes[0].plan,), self._earlier()
+        return Job(limits, "force" in given, plans, earlier, case=case, shapes=tuple(shapes), slo=slo)
 
     def _refuse_lists(self) -> None:
         """Refuse lists of sizes where there is but one shape."""

@@ -29,7 +29,7 @@ from ortbench.core.safe_text import complain, visible
 from ortbench.facts import Fact
 from ortbench.facts.sentences import PASSED, UNCLEAR, check_by
 from ortbench.features.gate.gates.checks import Verdict
-from ortbench.features.gate.job import AskedGate, gate_live, gate_stored
+from ortbench.features.gate.job import gate_live, gate_stored
 from ortbench.features.suite.job.cases import Suite, parse_shard, shard
 from ortbench.features.suite.job.jobs import Job, fingerprint
 from ortbench.features.suite.job.record import (
@@ -133,26 +133,22 @@ def run_case(job: Job, record: Record, folder: Path, quiet: bool) -> Record | No
 
 
 def _measure(job: Job, folder: Path, quiet: bool) -> Verdict | None:
-    def give_folder() -> Path:
-        return folder
-
     if len(job.plans) > 1:
-        return gate_live(AskedGate(job.limits, job.force, job.plans, why=job.why), give_folder, quiet)
+        return gate_live(job, lambda: folder, quiet)
     if job.shapes:
         from ortbench.features.sweep.job import measure_sweep
 
-        found = measure_sweep(job.shapes, job.slo, give_folder, quiet=quiet)
+        found = measure_sweep(job.shapes, job.slo, lambda: folder, quiet=quiet)
     else:
-        found = measure(job.plans, give_folder, quiet=quiet)
+        found = measure(job.plans, lambda: folder, quiet=quiet)
     if found.interrupted:
         return None
     stored = None if job.baseline is None else load_result(job.baseline)
     verdict = gate_stored(found.result, stored, job.limits, job.force)
     if job.baseline is not None and stored is None:
         # Green would say that there was no regression.
-        fact = Fact("check-case", "missing", "", {"baseline": str(job.baseline)})
-        unknown = check_by("baseline", UNCLEAR, fact)
-        verdict = replace(verdict, checks=[*verdict.checks, unknown])
+        missing = Fact("check-case", "missing", "", {"baseline": str(job.baseline)})
+        verdict = replace(verdict, checks=[*verdict.checks, check_by("baseline", UNCLEAR, missing)])
     return verdict
 
 
