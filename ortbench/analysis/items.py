@@ -115,17 +115,6 @@ def is_batch(items: Items | None) -> bool:
     return items is not None and items["count"] > 1
 
 
-def item_bytes(result: Result) -> float | None:
-    """The bytes of an item's inputs, by which those of different shapes are told apart; None where that is not known."""
-    items = result.items
-    if items is None or not items["count"]:
-        return None
-    dim = items["dim"]
-    sizes = [it["bytes"] for it in result.model["inputs"] if dim is None or dim in dims_of(it)]
-    known = [it for it in sizes if it is not None]
-    return sum(known) / items["count"] if known and len(known) == len(sizes) else None
-
-
 class Rate(NamedTuple):
     """The best that something reached: what it is called, its items, and their rate with a mode and its interval, where it has one."""
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ortbench.analysis.comparable import apart, are_alike, changes, different_stages, mismatches, short
+from ortbench.analysis.comparable import apart, are_alike, changes, different_stages, short
 from ortbench.analysis.intervals import ABOVE, BELOW, verdict_of
 from ortbench.core.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.core.features import candidates, features, is_there, part_of
-from ortbench.core.files import ModelFiles, make_folder, write_or_note
+from ortbench.core.files import make_folder, write_or_note
 from ortbench.core.safe_text import complain
 from ortbench.facts import Fact, certificate_facts
 from ortbench.facts.comparison import remark_facts
@@ -36,7 +36,7 @@ from ortbench.features.gate.gates.checks import (
 )
 from ortbench.features.gate.plan import COMPARED_WITH_NONE, AskedGate, Limits, candidate_of, limits_of, live
 from ortbench.features.gate.report import build_gate, gate_screen, verdict_report
-from ortbench.jobs import check_wanted, publish
+from ortbench.jobs import Measured, check_wanted, publish
 from ortbench.jobs.compare import one_result_file
 from ortbench.jobs.run import ForecastLine, MakeFolder, folder_maker, measure, observer_for, result_saver
 from ortbench.model.kinds import kind_of
@@ -151,17 +151,13 @@ def _part(name: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """A live gate that was outcome once: results of the candidate and of the baseline, where there is one, and their folders."""
-
-    results: Sequence[Result]
-    folders: Sequence[Path]
+    measured: Measured  # the candidate and the baseline, where there is one
     checks: Sequence[Check]
     regressions: set[str]  # the names of the checks that found the candidate slower
-    model_files: Sequence[ModelFiles]
 
     def check_models(self) -> None:
         """Refuse (`BenchmarkFailed`) what was measured since then where a model is another one now."""
-        for files in self.model_files:
+        for files in self.measured.model_files:
             files.check()
 
 
@@ -176,13 +172,12 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
         return Verdict([result], check_alone(result, limits))
     differences = [*remark_facts([baseline, result], NAMES[::-1], force), *certificate_facts([result, baseline])]
     checks = [*check_stored(result, baseline, limits), *check_alone(result, limits)]
-    alike = not mismatches(baseline, result) and are_alike(baseline, result)
     found = None
     if why:
         from ortbench.features.why.report import explain_results
 
         found = explain_results([baseline, result], limits.modes)
-    return Verdict([result, baseline], checks, differences, alike=alike, why=found)
+    return Verdict([result, baseline], checks, differences, why=found)
 
 
 def gate_live(
@@ -193,10 +188,9 @@ def gate_live(
     outcome = _measure_once(asked, quiet, observer, make_folder)
     if outcome is None:
         return None
-    results, checks = outcome.results, outcome.checks
-    differences, alike = _differences(asked.plans, results) if results[1:] else ([], False)
-    differences = [*differences, *certificate_facts(results)]
-    folder = outcome.folders[0] if outcome.folders else None
+    results, checks, folders = outcome.measured.results, outcome.checks, outcome.measured.folders
+    differences = [*(_differences(asked.plans, results) if results[1:] else ()), *certificate_facts(results)]
+    folder = folders[0] if folders else None
     if folder is not None and results[1:]:
         folder = folder.parent
     not_confirmed = ""
@@ -206,7 +200,7 @@ def gate_live(
             return None
         checks, not_confirmed = again
     slower = [it.mode for it in checks if it.verdict == FAILED and it.name in outcome.regressions and it.mode]
-    verdict = Verdict(results, checks, differences, folder, alike, not_confirmed=not_confirmed)
+    verdict = Verdict(results, checks, differences, folder, not_confirmed=not_confirmed)
     can_tell = bool(results[1:]) and kind_of(results[0].kind).times_nodes and not verdict.failed_cases
     if can_tell and (bool(slower) if asked.why is None else asked.why):
         if slower and not quiet:
@@ -246,7 +240,7 @@ def _add_explanation(
         return replace(
             verdict, differences=[*verdict.differences, Fact("nodes-unknown", "failed", "", {"why": reason})]
         )
-    for result, folder in zip(verdict.results, outcome.folders, strict=False):
+    for result, folder in zip(verdict.results, outcome.measured.folders, strict=False):
         result_saver(folder)(result)
         write_run(result, folder)
     return replace(verdict, why=why)
@@ -281,7 +275,7 @@ def _measure_once(
     if found.interrupted:
         return None
     checks = judge.checks(found.results)
-    return _Outcome(found.results, found.folders, checks, judge.regressions(checks), found.model_files)
+    return _Outcome(found, checks, judge.regressions(checks))
 
 
 def _measure_again(
@@ -299,8 +293,8 @@ def _measure_again(
     return None if again is None else (confirm_checks(outcome.checks, outcome.regressions, again.checks), "")
 
 
-def _differences(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list[Fact], bool]:
-    """What differs between the two of a live gate; that nothing does, if so, and whether it is so."""
+def _differences(plans: Sequence[Plan], results: Sequence[Result]) -> list[Fact]:
+    """What differs between the two of a live gate, or that nothing does."""
     candidate, baseline = results
     inputs = [
         f"{option.flag}: {short(getattr(plans[1].inputs, name))} → {short(getattr(plans[0].inputs, name))}"
@@ -309,9 +303,9 @@ def _differences(plans: Sequence[Plan], results: Sequence[Result]) -> tuple[list
     ]
     inputs += map(apart, different_stages(baseline, candidate))
     if not inputs and are_alike(baseline, candidate):
-        return [Fact("gate-change", "none")], True
+        return [Fact("gate-change", "none")]
     every = [*inputs, *changes(baseline, candidate)]
-    return [Fact("gate-change", "one", "", {"changes": [it]}) for it in every], False
+    return [Fact("gate-change", "one", "", {"changes": [it]}) for it in every]
 
 
 def check_stored_result(result: Path, asked: AskedGate, wanted: OutputOptions) -> int:

@@ -267,7 +267,6 @@ class Verdict:
     checks: Sequence[Check]  # what was checked
     differences: Sequence[Fact] = ()  # what differs between the two
     folder: Path | None = None  # where it was saved, if it was
-    alike: bool = False  # nothing that was recorded differs between the two, as its remark says
     why: Explanation | None = None  # what makes the candidate slower, where that was looked for
     not_confirmed: str = ""  # why a regression could not be measured once more
 

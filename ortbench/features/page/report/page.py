@@ -22,8 +22,6 @@ from ortbench.facts.sentences import LargeFigure, large_figures
 from ortbench.features.page.report.drawings import draw
 from ortbench.features.page.report.overview import overview
 from ortbench.features.page.report.parts import (
-    Drawn,
-    Section,
     charts_of,
     draw_chart,
     fill_template,
@@ -39,21 +37,6 @@ from ortbench.report.model import DERIVED, Block, Note, Report, Table
 from ortbench.report.phrases import heading, remark, result_name
 from ortbench.report.records import Publication
 from ortbench.report.run import build
-
-
-@dataclass(frozen=True)
-class Part:
-    name: str
-    about: str
-    anchor: str
-    headline: str
-    heading: list[str]
-    facts: list[LargeFigure]
-    notes: list[Note | Finding]
-    pictures: list[Drawn]
-    sections: list[Section]
-    command: str
-    provenance: str
 
 
 def html_file(publication: Publication, _: str) -> str:
@@ -94,7 +77,7 @@ def build_page(
         title=_title(results, [first.title] if first else names if many else [name] if name else []),
         name=name,
         first=first and FirstPart(first.title, notes=notes(first)),
-        headline=_headline_of_many(results, names, first is not None) if many else parts[0].headline,
+        headline=_headline_of_many(results, names, first is not None) if many else parts[0]["headline"],
         errors=errors,
         before=sections(before),
         parts=parts,
@@ -152,21 +135,22 @@ def _title(results: Sequence[Result], names: Sequence[str]) -> str:
     return f"{before}{', '.join(models[:3])} on {', '.join(eps[:3])} · ortbench"
 
 
-def _part(result: Result, report: Report, name: str, number: int) -> Part:
+def _part(result: Result, report: Report, name: str, number: int) -> dict[str, object]:
+    """What the template shows of a result."""
     interrupted = result.stopped is not None and result.stopped["reason"] == "interrupted"
-    return Part(
-        name=mark_doubtful(result, name),
-        about=result.model["path"],
-        anchor=f"result-{number}",
-        headline=headline(result),
-        heading=heading(result),
-        facts=large_figures(facts_of(result)),
-        notes=[*[remark("interrupted: what was measured until then is shown")] * interrupted, *notes(report)],
-        pictures=[draw_chart(chart, f"{number} {at}") for at, chart in enumerate(charts_of(result))],
-        sections=sections(report.parts),
-        command=" ".join(result.command),
-        provenance=_provenance(result),
-    )
+    return {
+        "name": mark_doubtful(result, name),
+        "about": result.model["path"],
+        "anchor": f"result-{number}",
+        "headline": headline(result),
+        "heading": heading(result),
+        "facts": large_figures(facts_of(result)),
+        "notes": [*[remark("interrupted: what was measured until then is shown")] * interrupted, *notes(report)],
+        "pictures": [draw_chart(chart, f"{number} {at}") for at, chart in enumerate(charts_of(result))],
+        "sections": sections(report.parts),
+        "command": " ".join(result.command),
+        "provenance": _provenance(result),
+    }
 
 
 def _provenance(result: Result) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ortbench.analysis.derive import DEVICE, HOST, cpu_time_ns, figure
-from ortbench.analysis.items import item_bytes, point_as_result
+from ortbench.analysis.items import point_as_result
 from ortbench.analysis.speedups import (
     FASTER,
     NOISY,
@@ -95,7 +95,6 @@ class Record:
     in_place: bool = False  # its tensors are in memory that the host reads and writes
     modes: list[str] = field(default_factory=list)  # that were measured
     items: Items | None = None  # how many a run has, and the dimension that says so, or None
-    item_bytes: float | None = None  # of the inputs of one, by which items of different shapes are told apart, or None
     # item_throughput_per_s, item_time_ns: what that mode's median means for them, or None
     item_throughput_per_s: float | None = None
     item_time_ns: float | None = None
@@ -195,7 +194,6 @@ def _of_times(result: Result) -> Figures:
         "resident_faster": resident_faster,
         "in_place": resident is not None and keeps_on_host(result),
         "items": result.items,
-        "item_bytes": item_bytes(result),
         "item_throughput_per_s": found.value(ITEM_THROUGHPUT),
         "item_time_ns": found.value(ITEM_TIME),
         "steps": work_of(result).steps,
