@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ortbench.core import units
@@ -54,9 +54,14 @@ def differences(one: Result, other: Result) -> list[Difference]:
 
 def alike_but_for_ep(results: Sequence[Result]) -> list[list[int]]:
     """The numbers of results that a ratio is fair between: those of one model, work and machine, whatever EP each is on."""
+    return group_alike(results, lambda one, other: all(name in OF_EP for name, *_ in unlike(one, other)))
+
+
+def group_alike(results: Sequence[Result], are_alike: Callable[[Result, Result], bool]) -> list[list[int]]:
+    """The numbers of results in groups of those that are like the first one."""
     groups: list[list[int]] = []
     for number, result in enumerate(results):
-        fitting = (it for it in groups if all(name in OF_EP for name, *_ in unlike(results[it[0]], result)))
+        fitting = (it for it in groups if are_alike(results[it[0]], result))
         if (group := next(fitting, None)) is None:
             groups.append([number])
         else:

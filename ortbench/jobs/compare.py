@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortbench.analysis.comparable import MODEL, mismatches, unlike
+from ortbench.analysis.comparable import MODEL, group_alike, mismatches, unlike
 from ortbench.analysis.comparison import not_shown
 from ortbench.analysis.naming import natural, short_names
 from ortbench.analysis.series import Selection
@@ -136,13 +136,7 @@ def compare_results(
 
 def _groups(results: Sequence[Result]) -> list[list[int]]:
     """The numbers of results that were measured on the same thing, two at least of each."""
-    groups: list[list[int]] = []
-    for number, result in enumerate(results):
-        fitting = (group for group in groups if not mismatches(results[group[0]], result))
-        if (group := next(fitting, None)) is None:
-            groups.append([number])
-        else:
-            group.append(number)
+    groups = group_alike(results, lambda one, other: not mismatches(one, other))
     return [group for group in groups if len(group) > 1]
 
 

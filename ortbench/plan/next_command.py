@@ -19,6 +19,7 @@ from ortbench.model.settings import OF_SESSION, split_lists
 from ortbench.plan.option_types import finite, is_library
 from ortbench.plan.options import INPUT, LOOP, RUNS, WRITTEN, Option, exclusions, options_for
 from ortbench.plan.plan_builder import MAX_CONFIGURATIONS
+from ortbench.plan.target import ORT_OPT_LEVELS
 
 _PROGRAM = "ortbench"
 _RECORDED = {"ep", "ep-library", *(it.option for it in OF_SESSION)}  # what a result has of its session
@@ -271,13 +272,6 @@ def _keep(given: Sequence[_Given], changed: Sequence[_Given], inputs: Sequence[T
     return list({(it.flag, it.text): it for it in kept}.values())
 
 
-ORT_OPT_LEVELS = {
-    "disable": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "layout": "ORT_ENABLE_LAYOUT",
-    "all": "ORT_ENABLE_ALL",
-}
 _CPP = {
     "intra_op_threads": "SetIntraOpNumThreads({})",
     "inter_op_threads": "SetInterOpNumThreads({})",

@@ -279,7 +279,7 @@ def _mode(name: str, option: str) -> str:
     return name
 
 
-def _modes(given: Sequence[str], option: str) -> tuple[str, ...]:
+def check_modes(given: Sequence[str], option: str) -> tuple[str, ...]:
     return tuple(_mode(name, option) for name in given)
 
 
@@ -371,7 +371,7 @@ TIME = OptionType('"60s" or a number of seconds', _text_or(_number), parse_time,
 CLOCK = OptionType('"base" or 1200', _text_or(whole_of), parse_clock, python="int | str")
 ITEMS = OptionType('8 or "batch"', _text_or(whole_of), parse_items, python="int | str")
 MODE_NAMES = OptionType('"cpu-tensors" or a list', _mode_texts, _mode_names, repeatable=True, python="Texts")
-MODES_ALONE = MODE_NAMES._replace(data=texts_of, parse=_modes)
+MODES_ALONE = MODE_NAMES._replace(data=texts_of, parse=check_modes)
 ONE_MODE = OptionType('"cpu-tensors"', text_of, _one_mode)
 PAIRINGS = OptionType('"out=in" or a list', texts_of, parse_pairings, repeatable=True, python="Texts")
 PAIRS = table_of(Entries(_PAIR, lambda name, text, option: text, _pair), '{key = "value"}', "str | float")

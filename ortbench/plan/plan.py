@@ -27,6 +27,7 @@ from ortbench.plan.option_types import (
     TEXTS,
     TIME,
     WHOLE,
+    check_modes,
     check_seconds,
 )
 from ortbench.plan.options import (
@@ -84,9 +85,7 @@ def _name(value: str, option: str) -> None:
 def _modes(names: tuple[str, ...], option: str) -> None:
     if not names:
         raise BadInput(f"no mode to measure; choose from {', '.join(io_modes.MODES)}")
-    for name in names:
-        if name not in io_modes.ALL_MODES:
-            raise BadInput(f"{option} {io_modes.no_such(name)}", option)
+    check_modes(names, option)
 
 
 def _measure(known: Collection[str], shown: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ortbench.core.safe_text import plain_name
 from ortbench.model.kinds import kind_of
 from ortbench.model.metrics import METRICS as METRICS_KNOWN
 from ortbench.model.metrics import Group
-from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, MODES, Part, named_modes, no_such
+from ortbench.model.modes import ALL_MODES, CPU, EVERY, IN_FLIGHT, MODES, Part, named_modes
 from ortbench.model.settings import Several, split_lists
 from ortbench.plan.option_types import (
     FLAG,
@@ -27,6 +27,7 @@ from ortbench.plan.option_types import (
     TEXTS,
     Entries,
     OptionType,
+    check_modes,
     finite,
     is_library,
     parse_share,
@@ -412,10 +413,7 @@ class Compared(NamedTuple):
 def compared_of(given: RawOptions) -> Compared:
     """What options say of it; `BadInput`: a mode or a metric that there is not, or no share."""
     names = given.get("mode", ())
-    modes = () if not names or EVERY in names else named_modes(names, ALL_MODES)
-    for name in modes:
-        if name not in ALL_MODES:
-            raise BadInput(f"--mode {no_such(name)}", "--mode")
+    modes = () if not names or EVERY in names else check_modes(named_modes(names, ALL_MODES), "--mode")
     metrics = given.get("metric", ())
     for metric in metrics:
         if metric.best:

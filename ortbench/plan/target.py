@@ -55,7 +55,13 @@ MOST_THREADS = 1024  # ONNX Runtime starts them all
 MOST_SEED = 10**18 - 1  # what a result can hold
 SEQUENTIAL, PARALLEL = "sequential", "parallel"
 EXECUTION_MODES = (SEQUENTIAL, PARALLEL)
-OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
+ORT_OPT_LEVELS = {
+    "disable": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "layout": "ORT_ENABLE_LAYOUT",
+    "all": "ORT_ENABLE_ALL",
+}
 
 _EP = "Run on this EP: auto, cpu, cuda, webgpu, ..., a package or a library."
 _PYTHON = "Measure the ONNX Runtime of this interpreter, or environment."
@@ -171,7 +177,7 @@ class Target:
         default=(), check=_custom_ops, commands=_PLACED,
     )  # fmt: skip
     opt_level: str = _runs(
-        "opt-level", "LEVEL", f"Optimise the graph up to a level: {', '.join(OPT_LEVELS)}.", default="all", choices=OPT_LEVELS, lists=CHOICES, commands=_PLACED,
+        "opt-level", "LEVEL", f"Optimise the graph up to a level: {', '.join(ORT_OPT_LEVELS)}.", default="all", choices=tuple(ORT_OPT_LEVELS), lists=CHOICES, commands=_PLACED,
     )  # fmt: skip
     no_cpu_fallback: bool = _runs(
         "no-cpu-fallback", "", "Fail if nodes fall back to the CPU.", kind=types.FLAG, default=False

@@ -21,7 +21,7 @@ from ortbench.core.eps import CPU_EP, CUDA_EP, NAMED_DEVICES, File, cache_option
 from ortbench.core.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.core.files import context_makers, digest
 from ortbench.core.safe_text import join_words
-from ortbench.plan.target import Target
+from ortbench.plan.target import ORT_OPT_LEVELS, Target
 from ortbench.worker import environment
 from ortbench.worker.libraries import bundled_library, load_problem
 from ortbench.worker.memory import Locations, describe_memory, find_locations
@@ -52,13 +52,6 @@ def fix_hint(text: str, library: str | None) -> str:
     return f"; name a backend with --ep-option backend_path={existing[0]}{simulates}"
 
 
-_OPTIMIZATIONS = {
-    "disable": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "layout": "ORT_ENABLE_LAYOUT",
-    "all": "ORT_ENABLE_ALL",
-}
 _EXECUTION_MODES = {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}
 # What switches graph capture on: the EP options, by their documentation.
 _CAPTURE_OPTIONS = {
@@ -219,7 +212,7 @@ def make_session_options(target: Target, provider: Provider, ep_options: dict[st
     """Those of a target, with its EP where that has an EP device. Raises `BadInput`: ONNX Runtime refuses them."""
     options = ort.SessionOptions()
     options.log_severity_level = 2
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _OPTIMIZATIONS[target.opt_level])
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, ORT_OPT_LEVELS[target.opt_level])
     options.execution_mode = getattr(ort.ExecutionMode, _EXECUTION_MODES[target.execution_mode])
     options.enable_cpu_mem_arena, options.enable_mem_pattern = target.cpu_mem_arena, target.mem_pattern
     if target.intra_op_threads is not None:

@@ -22,8 +22,8 @@ from ortbench.features.code.model import Program, ProgramLoop, ProgramTensor, Pr
 from ortbench.model import kinds, modes
 from ortbench.model.protocol import Opened, Prepared
 from ortbench.model.schema import Memory
-from ortbench.plan.next_command import ORT_OPT_LEVELS
 from ortbench.plan.plan import Plan
+from ortbench.plan.target import ORT_OPT_LEVELS
 
 if TYPE_CHECKING:
     from ortbench.features.loop.model import OpenedLoop

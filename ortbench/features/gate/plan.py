@@ -11,10 +11,22 @@ from typing import Any
 from ortbench.core.errors import BadInput
 from ortbench.model.metric_names import MetricName, parse_slo
 from ortbench.model.metrics import Group, known_or_plain
-from ortbench.model.modes import ALL_MODES, CPU, LATENCY, MEMORY_OWNERS, MODES, comes_with, no_such
+from ortbench.model.modes import CPU, LATENCY, MEMORY_OWNERS, MODES, comes_with
 from ortbench.plan.baseline import STORED_BASELINE as STORED_BASELINE
 from ortbench.plan.baseline import TYPED_BASELINE as TYPED_BASELINE
-from ortbench.plan.option_types import FLAG, MODEL, MODES_ALONE, SHARE, SIZE, SPEEDUPS, TEXT, TIME, WHOLE, check_seconds
+from ortbench.plan.option_types import (
+    FLAG,
+    MODEL,
+    MODES_ALONE,
+    SHARE,
+    SIZE,
+    SPEEDUPS,
+    TEXT,
+    TIME,
+    WHOLE,
+    check_modes,
+    check_seconds,
+)
 from ortbench.plan.options import (
     LIMIT,
     LOAD,
@@ -163,9 +175,7 @@ def limits_of(given: RawOptions, has_baseline: bool, modes: Sequence[str]) -> Li
     own = {flag: given[flag] for flag in limits_of_kinds() if flag in given}
     limits = build(Limits, given, modes=tuple(modes), slo=given.get(SLO.flag, {}), max_regression=regression, own=own)
     check_values(limits)
-    for name in modes:
-        if name not in ALL_MODES:
-            raise BadInput(f"--mode {no_such(name)}", "--mode")
+    check_modes(modes, "--mode")
     for metric in limits.metrics:
         if known_or_plain(metric.metric).group is Group.OUTPUTS:
             reason = f"it has no regression; limit it with --limit {metric.metric}=X"

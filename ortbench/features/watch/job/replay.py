@@ -22,8 +22,8 @@ from ortbench.features.watch.analysis import (
 )
 from ortbench.measure.noise import Meter
 from ortbench.measure.process import Client
-from ortbench.plan.next_command import ORT_OPT_LEVELS
 from ortbench.plan.plan_builder import plan_of
+from ortbench.plan.target import ORT_OPT_LEVELS
 
 MOST, BUDGET_S, EACH_S = 3, 20.0, 4.0  # sessions unless all are wanted; for all of these; for the calls of a change
 _START_S = 2.0  # until a worker answers
