@@ -82,12 +82,6 @@ def _name(value: str, option: str) -> None:
         raise BadInput(f"{option}: {reason}", option)
 
 
-def _modes(names: tuple[str, ...], option: str) -> None:
-    if not names:
-        raise BadInput(f"no mode to measure; choose from {', '.join(io_modes.MODES)}")
-    check_modes(names, option)
-
-
 def _measure(known: Collection[str], shown: str) -> dict[str, Any]:
     """The option --mode of a command that knows these modes."""
     text = f"Measure these I/O modes: {', '.join(known)}, {io_modes.EVERY} or {io_modes.USUAL}."
@@ -215,7 +209,7 @@ class Plan:
     target: Target = field(default_factory=Target)
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
-        "mode", "NAME", panel=MODE, kind=MODE_NAMES, default=io_modes.USUAL_MODES, check=_modes, **_measure(io_modes.MODES, _FIRST), commands=(*IN_MODES, "compare"),
+        "mode", "NAME", panel=MODE, kind=MODE_NAMES, default=io_modes.USUAL_MODES, check=check_modes, **_measure(io_modes.MODES, _FIRST), commands=(*IN_MODES, "compare"),
         common=OFTEN,
         by_command={
             "compare": {"help": f"Compare these I/O modes: {', '.join(io_modes.ALL_MODES)}.", "shown": io_modes.EVERY, "choices": io_modes.ALL_MODES},

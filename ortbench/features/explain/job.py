@@ -160,9 +160,6 @@ def section(page: str) -> str:
     """The Markdown of a page, or of one of its sections: from its heading to the next one of its depth or above.
 
     Links lead to other pages; of those that lead elsewhere in a checkout only the text is left.
-
-    Raises:
-        KeyError: there is no such section.
     """
     name, _, anchor = page.partition("#")
     lines, begins, depth = [], not anchor, 0
@@ -173,8 +170,6 @@ def section(page: str) -> str:
             begins, depth = True, len(heading[1])
         if begins:
             lines.append(line)
-    if not lines:
-        raise KeyError(page)
     return _LINK.sub(lambda link: _keep_link(link, name), "\n".join(lines)).strip()
 
 
