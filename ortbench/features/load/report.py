@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -105,21 +105,11 @@ def _throughput_cell(result: Result, case: Case) -> str:
     return units.rate(rate_of(case)) if "padding" in result.part and has_figures(case) else model.NOTHING
 
 
-def _padding_cell(result: Result, _: Case) -> str:
-    padding = result.part.get("padding")
-    return model.NOTHING if padding is None else units.share(padding)
-
-
-def _switching_cell(_: Result, case: Case) -> str:
-    cost = case.value(SWITCHING_COST)
-    return model.NOTHING if cost is None else units.difference(cost)
-
-
-COMPARED_CELLS = {
+COMPARED_CELLS: Mapping[str, Callable[[Result, Case], str]] = {
     model.SLO: _slo_cell,
     "inf/s": _throughput_cell,
-    "padding": _padding_cell,
-    "switching": _switching_cell,
+    "padding": lambda result, _: model.maybe(result.part.get("padding"), units.share),
+    "switching": lambda _, case: model.maybe(case.value(SWITCHING_COST), units.difference),
 }
 
 
