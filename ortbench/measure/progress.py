@@ -320,3 +320,16 @@ class Progress:
     def tell_estimates(self, rows: Callable[[], Iterable[Row]]) -> None:
         if self.observer.shows_estimates and self.estimates.is_due():
             self.observer.estimates([*rows()])
+
+
+class TimeLeft(Observer):
+    """Tells how long several measurements still take until they end (`time.monotonic`), whichever goes on."""
+
+    def __init__(self, told: Observer, ends: float) -> None:
+        self._told, self._ends = told, ends
+
+    def stage(self, text: str) -> None:
+        self._told.stage(text)
+
+    def show_time_left(self, seconds: float) -> None:
+        self._told.show_time_left(max(0.0, self._ends - time.monotonic()))

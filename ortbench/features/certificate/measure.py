@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ortbench.features.doctor.measure import write_model
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
-from ortbench.measure.progress import SequentialTest
+from ortbench.measure.progress import SequentialTest, TimeLeft
 from ortbench.measure.rounds import Rounds
 from ortbench.model.modes import CPU, LATENCY
 from ortbench.model.result import Result
@@ -40,18 +40,6 @@ class _Until(SequentialTest):
         return time.perf_counter_ns() < self._until_ns
 
 
-class _OfAll(Observer):
-    """Tells an observer of each visit how long all of them still take."""
-
-    def __init__(self, observer: Observer, end_ns: int) -> None:
-        self._end_ns = end_ns
-        self.stage = observer.stage  # type: ignore[method-assign]
-        self._show_time_left = observer.show_time_left
-
-    def show_time_left(self, seconds: float) -> None:
-        self._show_time_left(max(0.0, (self._end_ns - time.perf_counter_ns()) / 1e9))
-
-
 def plans_of(folder: Path, python: str | None, budget_s: float) -> list[Plan]:
     """The model twice, and one that does more work, on the CPU EP."""
     loop = Loop(duration_s=budget_s / visits_in(budget_s) / len(NAMES), precision=None, processes=1, phases=(LATENCY,))
@@ -71,7 +59,7 @@ def take_visits(plans: Sequence[Plan], budget_s: float, observer: Observer | Non
     """Visits until the time is over, and whether that was interrupted; `BenchmarkFailed` where the model does not run."""
     count = visits_in(budget_s)
     begun_ns, found = time.perf_counter_ns(), list[Taken]()
-    of_all = _OfAll(observer or Observer(), begun_ns + round(budget_s * 1e9))
+    of_all = TimeLeft(observer or Observer(), time.monotonic() + budget_s)
     for number in range(1, count + 1):
         configurations = [Configuration(plan, name=name) for plan, name in zip(plans, NAMES, strict=True)]
         until = _Until(begun_ns + round(budget_s * 1e9 * number / count))

@@ -32,7 +32,6 @@ from ortbench.features.tune.job.tuning import (
     LoadTuning,
     Said,
     Stored,
-    TimeLeft,
     Tuning,
     hold_race,
     measure_in_turns,
@@ -44,6 +43,7 @@ from ortbench.jobs import Measured, check_wanted, publish_results
 from ortbench.jobs.run import observer_for, publish_configurations
 from ortbench.measure.environment import core_limit, free_memory, usable_cores
 from ortbench.measure.process import ask_once
+from ortbench.measure.progress import TimeLeft
 from ortbench.model.result import OK
 from ortbench.model.result_file import discard_if_empty, new_folder
 from ortbench.plan.options import RawOptions, options_of

@@ -68,20 +68,6 @@ class Stored(TypedDict):
     findings: NotRequired[list[FindingRecord]]  # the same as facts
 
 
-class TimeLeft(Observer):
-    """Tells how long the whole search still takes, whichever race goes on."""
-
-    def __init__(self, told: Observer, ends: float) -> None:
-        self._told, self._ends = told, ends
-        self.shows_estimates = told.shows_estimates
-
-    def stage(self, text: str) -> None:
-        self._told.stage(text)
-
-    def show_time_left(self, seconds: float) -> None:
-        self._told.show_time_left(max(0.0, self._ends - time.monotonic()))
-
-
 @dataclass
 class Tuning:
     model: str
