@@ -21,9 +21,8 @@ _CACHE = "key values"  # past_key_values.0.key is present.0.key
 _COUPLES = ({"past", "present"}, {"old", "new"}, {"prev", "next"}, {"previous", "next"})  # names that are nothing else
 _MEANT_OTHERWISE = set("*=,")  # in an option's value
 TOKEN_IDS = ("input_ids", "decoder_input_ids", "ids", "tokens")  # what the input of a decoder may be called
-CACHE_BRANCH = (
-    "use_cache_branch"  # an input of decoders that are two: with a cache, they give no encoder's keys and values back
-)
+# An input of decoders that are two: with a cache, they give no encoder's keys and values back.
+CACHE_BRANCH = "use_cache_branch"
 _OF_ENCODER = {"encoder", "cross"}
 _FLOATS = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "double")}
 

@@ -30,9 +30,8 @@ class Command(NamedTuple):
     option_groups: tuple[str, ...] = ()  # of the core that it takes, named in `ortbench.plan.options`
     # Others that it takes, by flag; and what is declared otherwise for it.
     options: Mapping[str, Mapping[str, Any]] = {}
-    from_inputs: bool = (
-        False  # whether a model and its inputs are all that it needs, so that findings of other commands may name it
-    )
+    # Whether a model and its inputs are all that it needs, so that findings of other commands may name it.
+    from_inputs: bool = False
     input_suffix: str = ""  # of files of inputs, where it does not read all that other commands do
     # Of one that measures a model: the function of `plan.py` that makes its plan, of which the command and its function in Python come.
     plan: str = ""
@@ -40,9 +39,8 @@ class Command(NamedTuple):
     takes_folder: bool = False  # of a decoder in place of a model
     note: str = ""  # behind the sentence in help
     returns: str = ""  # what its function in Python gives, for its docstring
-    exit_code: str = (
-        ""  # the function of its module that says with which code it ends, of what is typed and the code that it had
-    )
+    # The function of its module that says with which code it ends, of what is typed and the code that it had.
+    exit_code: str = ""
 
 
 class Writer(NamedTuple):
@@ -173,12 +171,8 @@ def record_of(command: str) -> Command:
 
 def exit_code(typed: Sequence[str], code: int) -> int:
     """With which code a command ends that came to a code."""
-    record = record_of(typed[0]) if typed else None
-    return (
-        code
-        if record is None or not record.exit_code
-        else import_module(record.module).__dict__[record.exit_code](typed, code)
-    )
+    record = record_of(typed[0] if typed else "")
+    return import_module(record.module).__dict__[record.exit_code](typed, code) if record.exit_code else code
 
 
 def plan_function(command: str, name: str) -> Callable[..., Any]:

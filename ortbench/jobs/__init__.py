@@ -189,9 +189,8 @@ def write_json(data: Any, json_out: str | None) -> bool:
     return json_out == "-"
 
 
-_error_files: dict[
-    str, str
-] = {}  # by option, where a command that ends with an error is to say so; none that is written
+# By option, where a command that ends with an error is to say so; none that is written.
+_error_files: dict[str, str] = {}
 _began = time.monotonic()  # when the command did
 
 

@@ -48,10 +48,10 @@ def content_of(path: Path) -> bytes:
         raise BadInput(f"{path} {_TOO_LARGE}") from None
 
 
-def decode(content: bytes, name: str, type: type[T]) -> T:
+def decode(content: bytes, name: str, type: type[T], check: Callable[[T], object] | None = None) -> T:
     """What the content of a JSON file holds, as parts, dicts and lists of them; `name` is what messages call the file; `BadInput`:
     it is not JSON, or not what the type says."""
-    return shape(parse(content, name), name, type)
+    return shape(parse(content, name), name, type, check)
 
 
 def parse(content: bytes, name: str) -> Any:

@@ -88,9 +88,8 @@ class Option(NamedTuple):
     check: Check | None = None  # refuses a value by itself
     most: int = 1_000_000_000  # of whole numbers
     alone: str = ""  # the value that it has where none follows; "" where one must
-    lists: Listed | None = (
-        None  # how `ortbench run` takes several values, each for a configuration of its own; None without
-    )
+    # How `ortbench run` takes several values, each for a configuration of its own; None without.
+    lists: Listed | None = None
     choices: Choices = ()  # all values that it can have; for completion alone those of which it can have others
     takers: Takers = Takers()
     rules: Rules = Rules()

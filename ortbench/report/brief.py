@@ -412,12 +412,10 @@ def _count_commands(commands: Sequence[str]) -> int:
 
 
 def _lines_of_table(table: Table) -> int:
+    if not table.rows:
+        return 0
     has_unit = bool(table.unit) and any(it.kind is Kind.TIME for it in table.columns)
-    return (
-        len(table.rows) + 1 + has_unit + len(table.groups) + _count([table.rest] if table.rest else [])
-        if table.rows
-        else 0
-    )
+    return len(table.rows) + 1 + has_unit + len(table.groups) + _count([table.rest] if table.rest else [])
 
 
 def _stands_above(names: Sequence[str]) -> bool:

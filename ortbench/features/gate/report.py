@@ -146,8 +146,6 @@ def _row(check: Check, found: Mapping[tuple[str, Point, Figure], Row]) -> tuple[
 
 def _row_of(check: Check, found: Mapping[tuple[str, Point, Figure], Row]) -> Row | None:
     """The figures of both sides that a check compares, where it does."""
-    return (
-        found.get((check.mode, tuple(check.point.items()), figure(check.metric)))
-        if check.metric and check.mode
-        else None
-    )
+    if not check.metric or not check.mode:
+        return None
+    return found.get((check.mode, tuple(check.point.items()), figure(check.metric)))

@@ -130,11 +130,9 @@ class Record:
             parts.append(f"on {self.node['name']}")
         if was_done or self.seconds:
             parts.append("done before" if was_done else f"took {seconds(self.seconds * 1e9)}")
-        return (
-            self.explain_outcome(f" ({', '.join(parts)})" if parts else "")
-            if self.reason
-            else f"{self.id}: {', '.join(parts)}"
-        )
+        if self.reason:
+            return self.explain_outcome(f" ({', '.join(parts)})" if parts else "")
+        return f"{self.id}: {', '.join(parts)}"
 
     def explain_outcome(self, more: str = "") -> str:
         return f"{self.id}{_SAID.get(self.outcome, f' {self.outcome}')}{more}: {self.reason}"
@@ -142,7 +140,7 @@ class Record:
 
 def record_from(content: bytes, name: str) -> Record:
     """What a case's file holds (else `BadInput`); `name` is what messages call it."""
-    return file_reading.shape(file_reading.parse(content, name), name, Record, _check)
+    return file_reading.decode(content, name, Record, _check)
 
 
 def _check(record: Record) -> None:
@@ -257,9 +255,7 @@ def suite_of(folder: Path) -> Suite:
     file = folder / SUITE_FILE
     if not file.is_file():
         raise BadInput(f"{folder} is not the folder of a suite: it has no {SUITE_FILE}")
-    return file_reading.shape(
-        file_reading.parse(file_reading.content_of(file), str(file)), str(file), Suite, _check_suite
-    )
+    return file_reading.decode(file_reading.content_of(file), str(file), Suite, _check_suite)
 
 
 def _check_suite(suite: Suite) -> None:

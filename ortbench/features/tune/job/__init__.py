@@ -195,7 +195,7 @@ def _resume_search(folder: Path, stored: Stored, search: Search) -> Path:
     file = folder / TUNE_FILE
     if not file.is_file():
         raise BadInput(f"--resume {folder}: is not the folder of a search: it has no {TUNE_FILE}", "--resume")
-    earlier = file_reading.shape(file_reading.parse(file_reading.content_of(file), str(file)), str(file), Stored)
+    earlier = file_reading.decode(file_reading.content_of(file), str(file), Stored)
     other = [key for key in ("sha256", "given", "settings") if earlier[key] != stored[key]]
     if other:
         reason = "searched another model, or with other options or cores: type the same command"
