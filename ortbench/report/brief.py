@@ -316,17 +316,17 @@ def _names_left(what: str, names: Sequence[str], width: int) -> str:
 def _shorten(content: Content) -> Content:
     """With few findings, texts of a few lines, notes in their order, and no empty tables."""
     room = WIDTH - _SIGN
-    return Content(
-        None if content.head is None else _short_head(content.head),
-        [it._replace(what=_cut_text(it.what, room - _PERIOD, _OF_A_FINDING)) for it in content.doubts[:1]],
-        [replace(it.shorter[0], shorter=it.shorter) if it.shorter else it for it in content.tables if it.rows],
-        [it._replace(what=_cut_text(it.what, room - _PERIOD, _OF_A_FINDING)) for it in content.findings[:FINDINGS]],
-        sorted(
-            (it._replace(text=_cut_text(it.text, room, _OF_A_NOTE)) for it in content.notes),
-            key=lambda it: _ORDER.get(it.tone, 2),
-        ),
-        content.last,
-        content.modes,
+    doubts, findings = (
+        [it._replace(what=_cut_text(it.what, room - _PERIOD, _OF_A_FINDING)) for it in some]
+        for some in (content.doubts[:1], content.findings[:FINDINGS])
+    )
+    notes = [it._replace(text=_cut_text(it.text, room, _OF_A_NOTE)) for it in content.notes]
+    return content._replace(
+        head=None if content.head is None else _short_head(content.head),
+        doubts=doubts,
+        tables=[replace(it.shorter[0], shorter=it.shorter) if it.shorter else it for it in content.tables if it.rows],
+        findings=findings,
+        notes=sorted(notes, key=lambda it: _ORDER.get(it.tone, 2)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -197,14 +198,14 @@ def distinct_names(names: Iterable[str]) -> list[str]:
 def _merge(rows: Sequence[tuple[int, Data]]) -> WatchedSession:
     sessions = [it for _, it in rows]
     first = sessions[0]
-    histogram: dict[int, int] = {}
+    opened, histogram = Counter[int](), Counter[int]()
     signatures: dict[str, Data] = {}
     inputs: dict[str, WatchedInput] = {}
-    outputs: dict[str, Data] = {}
+    outputs: dict[str, Counter[str]] = {}
     binding: Data = {}
-    for session in sessions:
-        for bucket, count in session["histogram"]:
-            histogram[bucket] = histogram.get(bucket, 0) + count
+    for number, session in rows:
+        opened[number] += session["opened"]
+        histogram.update(dict(session["histogram"]))
         for signature in session["signatures"]:
             _add_signature(signatures, signature)
         for name, about in session["inputs"].items():
@@ -212,14 +213,9 @@ def _merge(rows: Sequence[tuple[int, Data]]) -> WatchedSession:
             for key in ("same", "changed", "copies_ns"):
                 setattr(known, key, getattr(known, key) + about[key])
         for name, about in session["outputs"].items():
-            seen = outputs.setdefault(name, dict.fromkeys(about, 0))
-            for key, value in about.items():
-                seen[key] += value
+            outputs.setdefault(name, Counter()).update(about)
         for key, value in session["binding"].items():
             binding[key] = binding.get(key, 0) + value if isinstance(value, int) else value
-    opened: dict[int, int] = {}
-    for number, session in rows:
-        opened[number] = opened.get(number, 0) + session["opened"]
     return WatchedSession(
         name=session_name(first),
         about={key: first[key] for key in _SAME if key in first},
@@ -229,10 +225,10 @@ def _merge(rows: Sequence[tuple[int, Data]]) -> WatchedSession:
         pool=max(it["pool"] for it in sessions),
         pool_ns=sum(it["pool_ns"] for it in sessions),
         most_active=max(it["most_active"] for it in sessions),
-        histogram=histogram,
+        histogram=dict(histogram),
         signatures=list(signatures.values()),
         inputs=list(inputs.values()),
-        outputs=outputs,
+        outputs={name: dict(counts) for name, counts in outputs.items()},
         links={},
         path=first["model"] or first["copy"],
         binding=binding,

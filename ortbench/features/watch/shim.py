@@ -241,6 +241,15 @@ def _enter(session: Any, inputs: Any, key_of: Any, describe: Any, values: Any) -
     return found
 
 
+def _end_call(session: Any, end: int) -> None:
+    _s.active -= 1
+    session.active -= 1
+    if not session.active:
+        session.busy_ns += end - session.busy_from
+    if not _s.active:
+        _s.busy_ns += end - _s.busy_from
+
+
 @_guard
 def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, names: Any) -> Any:
     """After a call that came to its end, whose outputs are a list, or None."""
@@ -250,12 +259,7 @@ def _leave(session: Any, signature: Any, start: int, end: int, outputs: Any, nam
     width = took.bit_length()
     bucket = (width << 5) | ((took >> (width - 6)) & 31 if width > 6 else took & 31)
     with _s.lock:
-        _s.active -= 1
-        session.active -= 1
-        if not session.active:
-            session.busy_ns += end - session.busy_from
-            if not _s.active:
-                _s.busy_ns += end - _s.busy_from
+        _end_call(session, end)
         session.calls += 1
         session.total_ns += took
         session.histogram[bucket] = session.histogram.get(bucket, 0) + 1
@@ -296,13 +300,8 @@ def _give_up(session: Any) -> Any:
     if session.range is not None:
         _s.domain.pop_range()
     with _s.lock:
-        _s.active -= 1
-        session.active -= 1
+        _end_call(session, _clock())
         session.failed += 1
-        if not session.active:
-            session.busy_ns += _clock() - session.busy_from
-        if not _s.active:
-            _s.busy_ns += _clock() - _s.busy_from
 
 
 def _pool_ns(session: Any) -> Any:

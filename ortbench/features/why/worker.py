@@ -6,7 +6,8 @@ from __future__ import annotations
 import copy
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ class _Reverter:
                 wanted += [*node.input, *_outer_reads(node)]
         kept = [copy.deepcopy(node) for node in nodes if id(node) in needed]
         del self.own.node[:]
-        self.own.node.extend(_sort_nodes(kept, self.own))
+        self.own.node.extend(_sort_nodes(kept))
         del self.own.value_info[:]
         read = {name for node in kept for name in {*node.input, *_outer_reads(node)}}
         weights = [it for it in self.own.initializer if it.name in read]  # of the others ONNX Runtime refuses some
@@ -341,25 +342,12 @@ def _outer_reads(node: Any) -> set[str]:
     return {name for _, graph in inner_graphs(node) for it in graph.node for name in {*it.input, *_outer_reads(it)}}
 
 
-def _sort_nodes(nodes: Sequence[Any], graph: Any) -> Iterator[Any]:
+def _sort_nodes(nodes: Sequence[Any]) -> list[Any]:
     """Nodes in an order in which each comes after what it reads."""
     makers = {name: number for number, node in enumerate(nodes) for name in node.output if name}
-    done: set[int] = set()
-    for start in range(len(nodes)):
-        stack = [start]
-        while stack:
-            number = stack[-1]
-            needed = [
-                makers[name]
-                for name in {*nodes[number].input, *_outer_reads(nodes[number])}
-                if name in makers and makers[name] not in done
-            ]
-            if number in done or not needed:
-                stack.pop()
-                if number not in done:
-                    done.add(number)
-                    yield nodes[number]
-            elif len(stack) > len(nodes):
-                raise BenchmarkFailed("the copy would be a circle")
-            else:
-                stack += needed
+    reads = ({*node.input, *_outer_reads(node)} & makers.keys() for node in nodes)
+    before = {number: sorted(makers[name] for name in names) for number, names in enumerate(reads)}
+    try:
+        return [nodes[number] for number in TopologicalSorter(before).static_order()]
+    except CycleError:
+        raise BenchmarkFailed("the copy would be a circle") from None

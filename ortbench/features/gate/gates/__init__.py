@@ -109,10 +109,6 @@ class RatioTest:
                 return check.and_fact(doubt, verdict=UNCLEAR, doubt=phrase(doubt))
         return check
 
-    @property
-    def bound_text(self) -> str:
-        return f"must be {'at most' if self.at_most else 'at least'} {self.limit:.4g}"
-
     def unclear(self, *facts: Fact) -> Check:
         return check_by(
             self.name,
@@ -127,8 +123,7 @@ class RatioTest:
 
 def regression_tests(limits: Limits, modes: Sequence[str], work: Work = INFERENCE) -> list[RatioTest]:
     """Candidate over baseline by metrics of samples and modes; `BadInput` for a metric that blocks, or all modes, have not."""
-    if limits.max_regression is None:
-        return []
+    assert limits.max_regression is not None  # with a baseline there is one
     ratio_tests = []
     for metric in limits.metrics or (MetricName(None, work.whole, USUAL),):
         if metric.point or metric.best:
@@ -280,7 +275,8 @@ class SequentialTests:
 def _short(ratio_test: RatioTest, found: MedianRatio) -> str:
     low, high = found.low, found.high
     ends = "" if low is None or high is None else f" ({units.ratio(low, 3)}–{units.ratio(high, 3)})"
-    return f"ratio {units.ratio(found.ratio, 3)}{ends}, {ratio_test.bound_text}"
+    bound = f"{'at most' if ratio_test.at_most else 'at least'} {ratio_test.limit:.4g}"
+    return f"ratio {units.ratio(found.ratio, 3)}{ends}, must be {bound}"
 
 
 def _quotient(ratio_test: RatioTest, over: float, under: float) -> float:

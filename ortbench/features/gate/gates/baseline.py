@@ -55,8 +55,6 @@ _MEMORY = {DEVICE_MEMORY: DEVICE, HOST_MEMORY: HOST}
 
 def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check]:
     """The candidate against an earlier run, with the noise that both recorded; `BadInput` where they share nothing."""
-    if limits.max_regression is None:
-        return []
     lost = check_lost(result, baseline, limits)
     checks = [*lost, *check_metrics(limits.metrics or (None,), result, baseline, limits, bool(lost))]
     return list(dict.fromkeys(without_doubtful(checks, result, baseline)))  # two metrics can mean one figure
@@ -83,13 +81,6 @@ def refuse_statistic(metric: MetricName, kind: str) -> None:
     known = [it for it in LOAD_STATISTICS if it != THROUGHPUT]
     if kind_of(kind).axes and metric.metric == LATENCY and metric.statistic not in known:
         raise BadInput(f"--metric {metric.text}: latency of load points has {', '.join(known)}", "--metric")
-
-
-def check_values(result: Result, baseline: Result, limits: Limits) -> list[Check]:
-    """Metrics that are one number, of both of a live gate; `BadInput` for one that both have not."""
-    return check_metrics(
-        [it for it in limits.metrics if not known_or_plain(it.metric).sampled], result, baseline, limits
-    )
 
 
 def check_lost(result: Result, baseline: Result, limits: Limits) -> list[Check]:
@@ -289,18 +280,12 @@ class LiveGate(Gate):
             {it["name"]: (it["type"], it.get("tensors", it["shape"])) for it in result.model["inputs"]}
             for result in results
         ]
-        for result, other in zip(results[1:], takes[1:], strict=True):
-            if other != takes[0] and result.model["sha256"] != results[0].model["sha256"]:
-                pair = [
-                    ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in inputs.items())
-                    for inputs in (takes[0], other)
-                ]
-                of_stages = kind_of(results[0].kind).of_stages
-                set_by = "the chains' files set" if of_stages else "--shape, --dim and --sequence-tensors set"
-                raise NotComparable(
-                    f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} ({set_by} them, --force "
-                    "compares them anyway)"
-                )
+        if takes[0] != takes[-1] and results[0].model["sha256"] != results[-1].model["sha256"]:
+            own, base = (", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in it.items()) for it in takes)
+            of_stages = kind_of(results[0].kind).of_stages
+            set_by = "the chains' files set" if of_stages else "--shape, --dim and --sequence-tensors set"
+            differ = f"the candidate takes {own}, the baseline {base}"
+            raise NotComparable(f"the inputs differ: {differ} ({set_by} them, --force compares them anyway)")
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
         """The verdicts, of a run that is over; `BenchmarkFailed` where nothing could be compared."""
@@ -325,8 +310,9 @@ class LiveGate(Gate):
                 for test, why in never.items()
             ]
             raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
+        one_number = [it for it in limits.metrics if not known_or_plain(it.metric).sampled]
         for baseline in baselines:
-            checks += check_values(candidate, baseline, limits)
+            checks += check_metrics(one_number, candidate, baseline, limits)
         checks = without_doubtful(checks, candidate, *baselines)
         checks += check_facts(candidate, limits)
         return checks + [check_ratio_test(candidate, self, ratio_test) for ratio_test in self._own]

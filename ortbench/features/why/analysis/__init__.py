@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from statistics import fmean
 
 from ortbench.analysis.intervals import ABOVE, BELOW, MARGIN, verdict_of
@@ -203,15 +204,8 @@ def _came_with(kind: str, a: ProfiledNode, b: ProfiledNode, gap: Sequence[Entry]
 
 def _gaps(entries: Sequence[Entry]) -> list[list[int]]:
     """The numbers of entries that only one side has, those in a row together."""
-    found: list[list[int]] = []
-    for at, (a, b) in enumerate(entries):
-        if a is not None and b is not None:
-            continue
-        if found and found[-1][-1] == at - 1:
-            found[-1].append(at)
-        else:
-            found.append([at])
-    return found
+    in_a_row = groupby(range(len(entries)), lambda at: None in entries[at])
+    return [[*numbers] for is_alone, numbers in in_a_row if is_alone]
 
 
 def _change(kind: str, base: Sequence[ProfiledNode], own: Sequence[ProfiledNode], rounds: int) -> Change:
