@@ -12,6 +12,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ _NUMBERS = [float("nan"), float("inf"), -1, -5.5, -(10**9), 0, 1e-320, 2**63, -(
 _TEXTS = [
     _SCRIPT, _MARKUP, f"{_SCRIPT}{_MARKUP}", "half\ud800", "x" * 400, "x" * 300_000, "../../up", "-", "[/]", "%s{0}", "'", *hostile.NAMES,
 ]  # fmt: skip
-_CHANGES = ("removed", "odd", "number", "scaled", "text", "renamed", "added", "repeated", "nested")
+_CHANGES = ("removed", *["replaced"] * 3, "scaled", "renamed", "added", "repeated", "nested")
 
 
 def mutant(content: bytes, seed: int) -> tuple[bytes, str]:
@@ -82,28 +83,21 @@ def _change(random: Random, change: str, within: Any, key: Any) -> None:
     value, text = within[key], random.choice(_TEXTS)
     if change == "removed":
         del within[key]
-    elif change == "odd":
-        within[key] = json.loads(json.dumps(random.choice(_ODD)))
-    elif change == "number":
-        within[key] = random.choice(_NUMBERS)
+    elif change == "replaced":
+        within[key] = deepcopy(random.choice(random.choice([_ODD, _NUMBERS, _TEXTS])))
     elif change == "scaled":  # percentiles are unsorted then, and samples beyond their statistics
         within[key] = value * random.choice([-1, 0, 7, 1000]) if isinstance(value, (int, float)) else 10**6
-    elif change == "text":
-        within[key] = text
     elif change == "nested":
         for _ in range(random.choice([3, 101, 300])):
             within[key] = random.choice([[within[key]], {"a": within[key]}])
-    elif isinstance(within, dict):
-        if change == "renamed":
-            within[random.choice([text, f"{key}x", str(key).upper()])] = within.pop(key)
-        elif change == "added":
-            within[text] = random.choice(_ODD)
-        elif isinstance(value, list):
-            within[key] = json.loads(json.dumps(value[:50])) * 2
+    elif isinstance(within, list):
+        within[key:key] = [deepcopy(value) for _ in range(random.choice([1, 3, 200]))]
     elif change == "renamed":
-        within.reverse()
-    else:
-        within[key:key] = json.loads(json.dumps([value])) * random.choice([1, 3, 200])
+        within[random.choice([text, f"{key}x", str(key).upper()])] = within.pop(key)
+    elif change == "added":
+        within[text] = deepcopy(random.choice(_ODD))
+    elif isinstance(value, list):
+        within[key] = deepcopy(value[:50]) * 2
 
 
 class Reader(NamedTuple):

@@ -31,19 +31,6 @@ from tests.results import MB, MS, US, broken, drawing, hosted, measured, publish
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 
-def costly(cpu_ms: int = 12, enqueue_us: int = 3_050) -> Result:
-    """Mode cpu-tensors on one core and a half, device-resident on a quarter of one."""
-    cpu = measured("cpu-tensors", latency=steady([8 * MS] * 10), cpu_time={n: [cpu_ms * MS] for n in range(10)})
-    hosted(cpu, 30, 8 * MS, cpu_ms * MS - 310 * US, 310 * US)
-    resident = measured(
-        "device-resident",
-        latency=steady([10 * MS] * 10),
-        enqueue=steady([enqueue_us * US] * 10),
-        cpu_time={n: [2_500 * US] for n in range(10)},
-    )
-    return result_of(cpu, hosted(resident, 30, 10 * MS, 2_400_400, 99_600))
-
-
 def counted(name: str, each: list[float]) -> Result:
     blocks: Any = {name: {n: [it] for n, it in enumerate(each * 4)}}
     made = hosted(measured("cpu-tensors", latency=steady([8 * MS] * 12), **blocks), 36, 8 * MS, 9 * MS, MS)
@@ -70,14 +57,6 @@ def test_a_few_page_faults_are_no_difference() -> None:
     assert "400 against 3.00 (counts as 10.0), ratio 40" in check.text
 
 
-def weighty() -> Result:
-    return result_of(
-        weighed(measured("cpu-tensors", latency=steady([2000] * 20)), 100 * MB, 200 * MB, nodes=True),
-        weighed(measured("device-resident", latency=steady([1000] * 20)), 50 * MB, 180 * MB),
-        weighed(measured("device-tensors", latency=steady([1500] * 20)), failed="the worker was ended by SIGKILL"),
-    )
-
-
 ROWS = (
     "| mode | device memory | bound device memory | arena held | arena in use | before the session | with the session | host memory |",
     "| cpu-tensors | 100 MB | 50.0 MB | 50.0 MB | 25.0 MB | 50.0 MB | 100 MB | 200 MB |",
@@ -91,7 +70,11 @@ ROWS = (
 
 
 def test_memory_of_a_run() -> None:
-    result = weighty()
+    result = result_of(
+        weighed(measured("cpu-tensors", latency=steady([2000] * 20)), 100 * MB, 200 * MB, nodes=True),
+        weighed(measured("device-resident", latency=steady([1000] * 20)), 50 * MB, 180 * MB),
+        weighed(measured("device-tensors", latency=steady([1500] * 20)), failed="the worker was ended by SIGKILL"),
+    )
     memory = result.cases[1].own["memory"]
     assert memory is not None
     memory["device"] = "otherwise"
@@ -103,11 +86,14 @@ def test_memory_of_a_run() -> None:
 
 
 def with_all_costs() -> Result:
-    result = costly()
-    weighed(result.cases[0], 12_300, 68_300_000)
-    drawing(result.cases[1], 0.4)
-    result.cases.append(weighed(broken("device-tensors", latency=steady([MS])), 5, 5))
-    return result
+    """Mode cpu-tensors on one core and a half, device-resident on a quarter of one."""
+    spent, little = ({n: [us * US] for n in range(10)} for us in (12_000, 2_500))
+    cpu = measured("cpu-tensors", latency=steady([8 * MS] * 10), cpu_time=spent)
+    enqueue = steady([3_050 * US] * 10)
+    resident = measured("device-resident", latency=steady([10 * MS] * 10), enqueue=enqueue, cpu_time=little)
+    weighed(hosted(cpu, 30, 8 * MS, 11_690 * US, 310 * US), 12_300, 68_300_000)
+    drawing(hosted(resident, 30, 10 * MS, 2_400_400, 99_600), 0.4)
+    return result_of(cpu, resident, weighed(broken("device-tensors", latency=steady([MS])), 5, 5))
 
 
 def test_services_have_them_as_series_of_their_own() -> None:

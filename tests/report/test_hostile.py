@@ -247,14 +247,10 @@ def test_a_run_of_such_a_model_keeps_the_true_names_in_its_result_alone(whole: W
         shown = path.read_text(encoding="utf-8").replace("\t", "")
         assert path.name == "result.json" or not UNSEEN.search(shown), path.name
     for name in ("action.json", "trace.json"):  # as programs read them
-        shown = "".join(_values(json.loads((whole.folder / name).read_text(encoding="utf-8"))))
+        data = json.loads((whole.folder / name).read_text(encoding="utf-8"))
+        shown = "".join(f"{key}{holder[key]}" for holder, key in _texts(data))
         assert "cmd" in shown
         assert not UNSEEN.search(re.sub("[\n\t]", "", shown)), name
-
-
-def _values(data: Any) -> Iterator[str]:
-    for holder, key in _texts(data):
-        yield from (str(key), holder[key])
 
 
 @pytest.mark.process

@@ -237,13 +237,6 @@ def test_one_unit_for_fast_and_slow() -> None:
 # Bars
 
 
-def half_measured() -> Result:
-    """Copies below nothing, a mode that was interrupted before its copies were timed, and one that takes no time."""
-    cpu = copying(case("cpu-tensors", latency=7_200 * US), -100 * US, 7_300 * US)
-    device = with_bytes(case("device-tensors", inference=3 * MS, latency=4 * MS), 64, 64)
-    return nvidia_result(cpu, device, case("device-resident", inference=0, latency=0))
-
-
 def test_bars_share_totals_out_like_the_phases() -> None:
     assert splits(published()) == [
         [("≈", 4_200 * US), ("█", 3_000 * US)],
@@ -255,7 +248,11 @@ def test_bars_share_totals_out_like_the_phases() -> None:
     assert (cpu, others) == ([("━", 20 * US)], [[("█", 18 * US)]] * 2)
     assert [fill for fill, _ in device] == ["░", "█", "▒"]
     assert sum(size for _, size in device) == pytest.approx(21 * US)
-    assert splits(half_measured()) == [[("≈", 0), ("█", 7_200 * US)], [("━", 4 * MS)], [("━", 0)]]
+    # Copies below nothing, a mode that was interrupted before its copies were timed, and one that takes no time.
+    odd = copying(case("cpu-tensors", latency=7_200 * US), -100 * US, 7_300 * US)
+    half = with_bytes(case("device-tensors", inference=3 * MS, latency=4 * MS), 64, 64)
+    made = nvidia_result(odd, half, case("device-resident", inference=0, latency=0))
+    assert splits(made) == [[("≈", 0), ("█", 7_200 * US)], [("━", 4 * MS)], [("━", 0)]]
     assert len(splits(with_failures())) == len(mode_table(with_failures()).rows) == 2
 
 

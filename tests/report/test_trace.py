@@ -125,16 +125,13 @@ def test_of_too_many_samples_whole_blocks_are_left_out_evenly() -> None:
     assert trace_of(made, most=24).other["missing"] == []
 
 
-def trace_of_nodes(*nodes: Node) -> Trace:
-    runs = [Span("profiled run 1", ORIGIN, 20_000)]
-    return trace_of((result_of(), Timeline(stages=[LOADING], profiled_runs=runs, nodes=[*nodes])))
-
-
 def test_a_node_of_a_subgraph_ends_with_the_node_around_it() -> None:
     """ONNX Runtime's whole microseconds can make the inner one seem to end later."""
     spans = [("Mul", 9_000, 1_000), ("Add", 1_000, 9_000), ("If", 0, 9_000), ("Shape", 0, 0)]
-    nodes = (Node(Span(name, ORIGIN + at, took), "CPUExecutionProvider", 1) for name, at, took in spans)
-    assert [(it.name, it.start, it.end, it.depth) for it in trace_of_nodes(*nodes)["nodes on CPU"]] == [
+    nodes = [Node(Span(name, ORIGIN + at, took), "CPUExecutionProvider", 1) for name, at, took in spans]
+    runs = [Span("profiled run 1", ORIGIN, 20_000)]
+    trace = trace_of((result_of(), Timeline(stages=[LOADING], profiled_runs=runs, nodes=nodes)))
+    assert [(it.name, it.start, it.end, it.depth) for it in trace["nodes on CPU"]] == [
         ("Shape", 0, 0, 0), ("If", 0, 9_000, 0), ("Add", 1_000, 9_000, 1), ("Mul", 9_000, 10_000, 0)
     ]  # fmt: skip
 
@@ -169,31 +166,27 @@ def test_steps_lie_in_their_loops_and_count_among_the_slices_that_are_too_many()
     assert sorted(kept) == [2, 3, *range(6, 12)]
 
 
-def load_trace(**arguments: Any) -> Trace:
+def test_every_client_has_a_track_with_its_runs_in_its_blocks_and_each_request_a_mark() -> None:
     """Two clients of three runs of 2 ms each, then three requests of 5 ms each, of which the second waits."""
     ends = ORIGIN + 10 * MS + np.array([2, 4, 6], np.int64) * MS
-    runs, begun = ([ends - 2 * MS] * 2, [ends] * 2, ORIGIN + 15 * MS), ORIGIN + 9 * MS
-    closed = ClosedLoopBlock(*runs, cpu_ns=0, wall_ns=1, begin_ns=begun, round=3)
+    clients: dict[str, Any] = {"starts": [ends - 2 * MS] * 2, "ends": [ends] * 2, "until_ns": ORIGIN + 15 * MS}
+    closed = ClosedLoopBlock(**clients, cpu_ns=0, wall_ns=1, begin_ns=ORIGIN + 9 * MS, round=3)
     opened = replace(served([0, 3 * MS, 20 * MS], steady(5 * MS)), begin_ns=ORIGIN + 100 * MS)
     samples = [LoadSamples("cpu-tensors", LoadPoint("rate", 90.0), blocks=[opened]),
                LoadSamples("cpu-tensors", LoadPoint("concurrency", 2), blocks=[closed])]  # fmt: skip
-    return trace_of((load_result(), Timeline(stages=[LOADING], load=[*load_blocks(samples)])), **arguments)
-
-
-def test_every_client_has_a_track_with_its_runs_in_its_blocks_and_each_request_a_mark() -> None:
-    trace = load_trace()
-    (closed, *runs), opened = trace["client 2"], trace["client 1"][4:]
-    assert (closed.name, closed.start, closed.duration) == ("cpu-tensors with 2 clients", 9 * MS, 7 * MS)
-    assert closed.args == {"round": 3, "runs": 3}
+    trace = trace_of((load_result(), Timeline(stages=[LOADING], load=[*load_blocks(samples)])))
+    (whole, *runs), requests = trace["client 2"], trace["client 1"][4:]
+    assert (whole.name, whole.start, whole.duration) == ("cpu-tensors with 2 clients", 9 * MS, 7 * MS)
+    assert whole.args == {"round": 3, "runs": 3}
     load = "cpu-tensors/load"
     assert [(it.name, it.start, it.duration, it.parent) for it in runs] == [
-        (load, (10 + 2 * number) * MS, 2 * MS, closed) for number in range(3)
+        (load, (10 + 2 * number) * MS, 2 * MS, whole) for number in range(3)
     ]
     rate = "cpu-tensors at 90 requests/s"
-    assert [(it.name, it.start, it.duration) for it in opened] == [
+    assert [(it.name, it.start, it.duration) for it in requests] == [
         (rate, 100 * MS, 25 * MS), (load, 100 * MS, 5 * MS), (load, 105 * MS, 5 * MS), (load, 120 * MS, 5 * MS),
     ]  # fmt: skip
-    assert [it.args for it in opened[1:]] == [{"request": at, "waited_us": us} for at, us in enumerate((0, 2000, 0))]
+    assert [it.args for it in requests[1:]] == [{"request": at, "waited_us": us} for at, us in enumerate((0, 2000, 0))]
     assert [mark for marks in trace.marks.values() for mark in marks] == [
         ("due", at * MS, {"request": number, "level": rate}) for number, at in enumerate((100, 103, 120))
     ]
