@@ -378,6 +378,14 @@ def by_processes(stats: Stats, blocks: Taken, processes: Sequence[int]) -> Stats
     return replace(stats, ci95=(round(low), round(high)))
 
 
+def summarise_blocks(blocks: Taken, processes: Sequence[int]) -> Stats:
+    """Describe the samples of blocks, by their rounds, of which each process has the first in `processes`."""
+    import numpy as np
+
+    found = summarise(np.concatenate([*blocks.values()]), [len(it) for it in blocks.values()])
+    return by_processes(found, blocks, processes)
+
+
 def student(of: Floats | Sequence[float], found: float, q: float = 0.975) -> tuple[float, float]:
     """Student's interval of the mean, 95 % unless told otherwise, of logarithms where all figures have one; where the figure that was
     found of all samples is not that mean, as far beyond it too."""

@@ -28,7 +28,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it 
 @LINUX
 def test_a_thread_waits_for_the_lock_where_its_place_says_so() -> None:
     """The lock has several places to sleep at."""
-    watch = LockWatch(os.getpid(), [threading.get_native_id()], [202, 0x7F00_1000], seed=0)
+    watch = LockWatch(os.getpid(), [threading.get_native_id()], [202, 0x7F00_1000])
     for place, is_waiting in (
         ("202 0x7f001000 0x89 0x0 0x0", True), ("202 0x7f001010 0x89 0x0 0x0", True), ("202 0x7f009000 0x89 0x0 0x0", False),
         ("7 0x7f001000 0x89 0x0 0x0", False), ("running", False), ("-1 0x7ffc 0x7f", False),
@@ -38,7 +38,7 @@ def test_a_thread_waits_for_the_lock_where_its_place_says_so() -> None:
 
 @pytest.mark.parametrize("place", [None, [202, 0]])
 def test_nobody_looks_where_nothing_can_be_seen(place: list[int] | None) -> None:
-    with LockWatch(2**30, [2**30], place, seed=0) as watch:
+    with LockWatch(2**30, [2**30], place) as watch:
         pass
     assert watch.count_waiting(0, time.perf_counter_ns()) is None
 
@@ -105,7 +105,7 @@ def test_samples_that_are_cut_off_or_damaged_are_bad_input(tmp_path: Path) -> No
 @LINUX
 def test_looks_are_counted_between_two_moments() -> None:
     start = time.perf_counter_ns()
-    with LockWatch(os.getpid(), [threading.get_native_id()], [202, 0], seed=0) as watch:
+    with LockWatch(os.getpid(), [threading.get_native_id()], [202, 0]) as watch:
         while watch.count_waiting(start, time.perf_counter_ns()) is None:
             time.sleep(0.001)
         end = time.perf_counter_ns()

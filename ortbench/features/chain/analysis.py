@@ -8,7 +8,7 @@ from typing import Any
 from ortbench.analysis.comparable import Traits, device_identity
 from ortbench.analysis.intervals import by_round
 from ortbench.core.safe_text import first_of
-from ortbench.core.stats import by_processes, summarise
+from ortbench.core.stats import summarise_blocks
 from ortbench.features.chain.model import Chain, ChainLink, ChainStage
 from ortbench.model.modes import LATENCY, STAGE, WHOLE_CHAIN, stage_phase
 from ortbench.model.result import Case, Result
@@ -19,14 +19,10 @@ def put_figures(case: Case, chain: Chain) -> None:
     """Put the statistics of each stage into a case that follow from the times of all stages."""
     if (latency := case.stats(LATENCY)) is not None:
         case.metrics[WHOLE_CHAIN] = latency
-    samples, names = case.samples.get(STAGE), [stage["name"] for stage in chain["stages"]]
-    if samples:
-        sizes = [size // len(names) for _, size, _ in case.blocks[STAGE]]
-        taken = by_round(case, STAGE)
-        for at, name in enumerate(names):
-            own = {number: found[at :: len(names)] for number, found in taken.items()}
-            stats = summarise(samples[at :: len(names)], sizes)
-            case.metrics[stage_phase(name)] = by_processes(stats, own, case.first_rounds)
+    taken, names = by_round(case, STAGE), [stage["name"] for stage in chain["stages"]]
+    for at, name in enumerate(names if taken else ()):
+        own = {number: found[at :: len(names)] for number, found in taken.items()}
+        case.metrics[stage_phase(name)] = summarise_blocks(own, case.first_rounds)
 
 
 def crossing_ns(link: ChainLink) -> int | None:

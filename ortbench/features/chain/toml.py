@@ -100,7 +100,10 @@ class _Reader:
             target, inputs = target_of(options), build(Inputs, options)
             steps = replace(build(Steps, options), count=count)
             inputs = replace(inputs, seed=self._inputs.seed + number, rtol=self._inputs.rtol, atol=self._inputs.atol)
-            stage = Stage(name, str(model), target, inputs, steps, self._locations(given, table, where))
+            keys = {"": where, **{flag: value.where for flag, value in given.items()}}
+            keys |= {key: (*where, key) for key in ("model", REPEAT) if key in table}
+            locations = {key: self._file.describe(path) for key, path in keys.items()}
+            stage = Stage(name, str(model), target, inputs, steps, locations)
             # What a loop has not is refused of any stage: one that is none is a loop of one step.
             check(Plan(stage.model, target, inputs, CHAIN_MODES, part=steps))
         return stage
@@ -126,11 +129,6 @@ class _Reader:
         if flag == "ep" and is_library(value.given):
             return str(self._base / value.given)
         return OPTIONS[flag].kind.with_paths(value.given, lambda path: str(self._base / path))
-
-    def _locations(self, given: Mapping[str, Value], table: Mapping[str, Any], where: Where) -> dict[str, str]:
-        keys = {"": where, **{flag: value.where for flag, value in given.items()}}
-        keys |= {key: (*where, key) for key in ("model", REPEAT) if key in table}
-        return {key: self._file.describe(path) for key, path in keys.items()}
 
     def _links(self, data: Mapping[str, Any], stages: Mapping[str, Stage]) -> list[Link]:
         links: list[Link] = []

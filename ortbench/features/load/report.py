@@ -270,11 +270,7 @@ def sample_frame(result: Result, taken: Mapping[str, NDArray[np.int64]]) -> pand
 
     ``mode``, and of a closed loop ``concurrency``, ``block``, ``caller`` and ``latency_ns``; of an open loop ``rate``, ``due_ns``,
     ``start_ns`` and ``end_ns`` from the beginning of a ``block`` on, which is a try of a search or a round of a gate; the last two are
-    missing where a request was never served.
-
-    Args:
-        result: of the load.
-        taken: what its ``load-samples.npz`` has, by name.
+    missing where a request was never served. `taken` is what ``load-samples.npz`` has, by name.
     """
     import pandas
 

@@ -14,7 +14,7 @@ from ortbench.analysis.comparable import Traits
 from ortbench.analysis.derive import put_pace
 from ortbench.analysis.intervals import by_process, by_round, taken_blocks
 from ortbench.analysis.items import put_rates
-from ortbench.core.stats import FEW, Value, by_processes, summarise, t_quantile
+from ortbench.core.stats import FEW, Value, summarise, summarise_blocks, t_quantile
 from ortbench.features.loop.model import COPIED_BY_STEPS, SETTINGS, Generation, Loop
 from ortbench.model.modes import ENERGY, LATENCY, STEP, WHOLE_LOOP
 from ortbench.model.result import Case, Result
@@ -38,15 +38,14 @@ def put_figures(case: Case, loop: Loop) -> None:
         case.metrics[WHOLE_LOOP] = latency
         put_rates(case, {"step_throughput": count}, by_round(case, LATENCY))
     if samples:
-        found = summarise(samples, [size for _, size, _ in case.blocks[STEP]])
-        case.metrics[STEP] = by_processes(found, by_round(case, STEP), case.first_rounds)
+        case.metrics[STEP] = summarise_blocks(by_round(case, STEP), case.first_rounds)
         case.metrics["first_step"] = summarise(samples[::count])
         case.steps_ns = [round(median(samples[number::count])) for number in range(count)]
         case.set_metric("last_step", case.steps_ns[-1])
         of_each = [[median(own[number::count]) for number in range(count)] for own in by_process(case, STEP)]
         case.set_metric("step_growth", slope_ns(case.steps_ns, first, of_each), derived=True)
         if generation is not None:
-            _summarise_tokens(case, generation, samples)
+            _summarise_tokens(case, generation)
         apart = int(first and count > 1)  # which has a shape of its own
         blocks = taken_blocks(case, STEP)
         put_pace(
@@ -59,20 +58,17 @@ def put_figures(case: Case, loop: Loop) -> None:
             case.metrics[f"{of}_bytes_{way}"] = summarise(copied if isinstance(copied, list) else [copied] * count)
 
 
-def _summarise_tokens(case: Case, generation: Generation, samples: Sequence[float]) -> None:
+def _summarise_tokens(case: Case, generation: Generation) -> None:
     count, batch = generation["tokens"], generation["batch"]
-    sizes = [size // count for _, size, _ in case.blocks[STEP]]
-    later = [ns for number, ns in enumerate(samples) if number % count]
     loops = {
         number: [block[at : at + count] for at in range(0, len(block), count)]
         for number, _, block in taken_blocks(case, STEP)
     }
     first = {number: [loop[0] for loop in block] for number, block in loops.items()}
     each = {number: [ns for loop in block for ns in loop[1:]] for number, block in loops.items()}
-    ttft, itl = summarise(samples[::count], sizes), summarise(later, [size * (count - 1) for size in sizes])
-    case.metrics["time_to_first_token"] = by_processes(ttft, first, case.first_rounds)
-    case.metrics["inter_token_latency"] = by_processes(itl, each, case.first_rounds)
-    decoding = {number: [sum(loop[1:]) for loop in block] for number, block in loops.items()} if count > 1 else {}
+    decoding = {number: [sum(loop[1:]) for loop in block] for number, block in loops.items()}
+    case.metrics["time_to_first_token"] = summarise_blocks(first, case.first_rounds)
+    case.metrics["inter_token_latency"] = summarise_blocks(each, case.first_rounds)
     put_rates(case, {"prefill_tokens_per_s": batch * generation["prompt"]}, first)
     of_sequence = (count - 1) if batch > 1 else 0
     put_rates(case, {"decode_tokens_per_s": batch * (count - 1), "sequence_tokens_per_s": of_sequence}, decoding)

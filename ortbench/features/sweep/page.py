@@ -79,8 +79,6 @@ def _chart(result: Result, rates: bool, slo: Slo | None) -> model.Chart | None:
     what = "items/s" if rates else f"the {statistic or 'median'} latency"
     each = "each mode and size of the other dimensions" if any(it.of for it in curves) else "each mode"
     marks = "best" if slo is not None else "most items/s"
-    marked = "; the best shape of each mode has a ring" if any(it.best is not None for it in curves) else ""
-    limit = "; the horizontal line is the SLO" if slo is not None else ""
     rows = tuple(
         (name, *(NOTHING if (value := curve.values[at]) is None else show(value[0]) for curve in curves))
         for at, name in enumerate(positions.names)
@@ -89,7 +87,7 @@ def _chart(result: Result, rates: bool, slo: Slo | None) -> model.Chart | None:
     limits = () if slo is None else (model.Limit(slo.limit_ns, f"limit ({slo})"),)
     return model.Chart(
         title,
-        f"Lines of {what} over the shapes of a sweep, one for {each}{marked}{limit}.",
+        f"Lines of {what} over the shapes of a sweep, one for {each}.",
         Table((Column("shape", Kind.NAME), *columns(Kind.NUMBER, *(it.name for it in curves))), rows),
         model.LineChart(
             (model.Panel(lines, positions.axis, units.rate if rates else None, limits=limits),), ring=marks

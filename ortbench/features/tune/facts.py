@@ -13,8 +13,7 @@ from ortbench.core.stats import Value
 from ortbench.facts import Fact, Values, ns, share, times
 from ortbench.facts.comparison import Best, best_at
 from ortbench.facts.sentences import Sentence
-from ortbench.features.load.analysis import load_cases, meets_by_figures, slo_text
-from ortbench.features.load.facts import meets_slo
+from ortbench.features.load.analysis import load_cases, meets_by_figures, meets_slo, slo_text
 from ortbench.features.load.model import OWN, PROCESS, SHARED, LoadSetup
 from ortbench.features.load.plan import POISSON
 from ortbench.model.kinds import RATE

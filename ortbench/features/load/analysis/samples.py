@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.analysis.load_points import by_name, interval_of, is_full, latency_bounds, latency_of, paired_reach
 from ortbench.core import files
-from ortbench.core.stats import FEW, Stats, by_processes, of_processes, quantile, student, summarise
+from ortbench.core.stats import FEW, Stats, by_processes, of_processes, quantile, student, summarise, summarise_blocks
 from ortbench.features.load.analysis import RATE, LoadPoint, meets
 from ortbench.features.load.analysis.blocks import (
     LATE_NS,
@@ -48,7 +48,7 @@ from ortbench.model.modes import (
     UTILISATION,
 )
 from ortbench.model.result import FAILED, NOT_MEASURED, Case
-from ortbench.model.schema import LatencyBounds, LoadBlock
+from ortbench.model.schema import LatencyBounds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,15 +107,12 @@ class LoadSamples:
         return not self.processes or len(of_processes([it.round for it in self.blocks], self.processes)) >= FEW
 
 
-def figures_of_blocks(taken: LoadSamples) -> list[LoadBlock]:
-    if taken.is_in_parts:
-        return taken.open_blocks[0].figures_of_parts()
-    return [figures for it in taken.blocks if (figures := figures_of_block(it)) is not None]
-
-
 def case_of(taken: LoadSamples) -> Case:
     """The case of a load point, with its figures as far as there are any."""
-    case = Case(taken.mode, point=dict([taken.point]), load_blocks=figures_of_blocks(taken))
+    blocks = [figures for it in taken.blocks if (figures := figures_of_block(it)) is not None]
+    if taken.is_in_parts:
+        blocks = taken.open_blocks[0].figures_of_parts()
+    case = Case(taken.mode, point=dict([taken.point]), load_blocks=blocks)
     if len(taken.processes) > 1 and not taken.is_in_parts:  # whose parts are no rounds
         case.processes = [*taken.processes]
     if taken.failed is not None:
@@ -156,7 +153,6 @@ def put_clock(case: Case, readings: Sequence[int]) -> None:
 def _put_closed(case: Case, blocks: Sequence[ClosedLoopBlock]) -> None:
     """The throughput is all runs by all time, as blocks of mixed shapes last differently; its interval is over blocks (linearized, for the
     ratio of two sums: Cochran, Sampling Techniques, 6.3), or over processes where there are several."""
-    import numpy as np
 
     if not blocks:
         return
@@ -172,8 +168,7 @@ def _put_closed(case: Case, blocks: Sequence[ClosedLoopBlock]) -> None:
     mean = sum(rate * took[it] for it, rate in rates.items()) / whole
     parts = [mean + (rate - mean) * took[it] * len(took) / whole for it, rate in rates.items()]
     case.set_metric(THROUGHPUT, mean, interval_of(rates, mean, several) if several else rate_interval(parts))
-    latency = summarise(np.concatenate([*latencies.values()]), [it.size for it in latencies.values()])
-    case.metrics[LATENCY] = by_processes(latency, latencies, several)
+    case.metrics[LATENCY] = summarise_blocks(latencies, several)
     case.latency_bounds = _bounds(latencies, several)
     each = zip(*(it.window.each for it in blocks), strict=True)
     case.set_metric(FAIRNESS, fairness([sum(counts) for counts in each]))
@@ -300,11 +295,8 @@ def _put_switching_cost(case: Case, mix: Sequence[Latencies], alone: Sequence[La
 
 
 def _put_latency(case: Case, key: str, blocks: Latencies) -> None:
-    import numpy as np
-
     if parts := {number: times for number, times in blocks.items() if times.size}:
-        found = summarise(np.concatenate([*parts.values()]), [times.size for times in parts.values()])
-        case.metrics[key] = by_processes(found, parts, case.first_rounds)
+        case.metrics[key] = summarise_blocks(parts, case.first_rounds)
 
 
 def _put_ratio(case: Case, name: str, mix: Stats | None, mixed: Latencies, apart: Latencies) -> None:

@@ -31,6 +31,7 @@ from ortbench.features.load.analysis import (
     load_point_of,
     measured_cases,
     meets,
+    meets_slo,
     modes_of,
     searched_rates,
     share_of_peak,
@@ -388,12 +389,6 @@ def _with_duration(result: Result, seconds: Sequence[float]) -> str:
     if is_replayed or not seconds:
         return ""
     return again(result, "--duration", f"{math.ceil(max(seconds))}s", *quiet_options(result))
-
-
-def meets_slo(case: Case, asked: Asked) -> bool | None:
-    """Whether a load point meets an SLO; None where that cannot be told."""
-    check = case.checks.get("slo")
-    return meets(case, asked) if check is None else {"passed": True, "failed": False}.get(check["verdict"])
 
 
 _DETAIL, _COST, _GAIN, _ANSWER, _DOUBT = Weight

@@ -107,7 +107,7 @@ class LoadConfiguration(StreamConfiguration):
         self._load, self._seed, self._stream = load, self.plan.inputs.seed, self.plan.stream
         self.taken: list[LoadSamples] = []  # all that was measured, by load point
         self.due = ArrivalSchedule(load, self._seed)
-        self.clients = ClientPool(self, load.sessions, self._seed)
+        self.clients = ClientPool(self, load.sessions)
         self._ready: dict[str, int] = {}  # clients by mode
         self._worker: Client | None = None  # that has them
         self._card: int | None = None

@@ -34,8 +34,8 @@ class ClientPool:
     """The clients of a configuration; `sessions` is what each has, see `ortbench.features.load.plan.LoadPlan`. After `WorkerLost` it is
     to be closed."""
 
-    def __init__(self, configuration: Configuration, sessions: str, seed: int) -> None:
-        self._configuration, self._sessions, self._seed = configuration, sessions, seed
+    def __init__(self, configuration: Configuration, sessions: str) -> None:
+        self._configuration, self._sessions = configuration, sessions
         self.tell: Callable[[str], None] = lambda _: None  # what is done, in words
         requests = shape_requests(configuration.plan)
         self._shapes: dict[str, Any] = {"shapes": requests} if requests else {}
@@ -136,7 +136,9 @@ class ClientPool:
         name, size = shared
         with self._watch_lock(count, longest_ns) as watch:
             if self._sessions == PROCESS:
-                with _shared_file(size) as file:
+                with temporary_folder() as folder:
+                    file = Path(folder) / "shared"
+                    file.write_bytes(bytes(size))
                     board = file if name == "board" else None
                     answers = self._in_processes(do, count, board, lead_ns, {**asked, name: str(file)})
             else:
@@ -161,9 +163,8 @@ class ClientPool:
             if clients is None:
                 yield None
                 return
-            self._seed += 1
             threads = clients["threads"][:count]
-            with LockWatch(self._configuration.worker.pid, threads, clients["lock"], self._seed) as watch:
+            with LockWatch(self._configuration.worker.pid, threads, clients["lock"]) as watch:
                 yield watch
         finally:
             for worker in workers:
@@ -219,15 +220,6 @@ def _tell_failed(board: Path) -> None:
         file.write(b"\1")
 
 
-@contextmanager
-def _shared_file(size: int) -> Iterator[Path]:
-    """A file of zeros that several processes see."""
-    with temporary_folder() as folder:
-        path = Path(folder) / "shared"
-        path.write_bytes(bytes(size))
-        yield path
-
-
 _EVERY_S = 0.01  # mean time between looks, each of which takes 70 µs of a core from clients where all are busy
 _NEAR = 256  # bytes around the address that belong to the lock: it has more than one place to sleep at
 _LONGEST = 512
@@ -237,9 +229,8 @@ class LockWatch:
     """Looks at threads of a worker while a block lasts; use it as a context manager. Nobody looks where the place (system call
     and address) is not known: see `ortbench.features.load.worker.clients.gil_wait_point`."""
 
-    def __init__(self, pid: int, threads: Sequence[int], wait_point: Sequence[int] | None, seed: int) -> None:
+    def __init__(self, pid: int, threads: Sequence[int], wait_point: Sequence[int] | None) -> None:
         self._wait_point = wait_point
-        self._random = random.Random(seed)
         self._end = threading.Event()
         self._looks: list[tuple[int, int]] = []
         self._files: list[int] = []
@@ -271,7 +262,7 @@ class LockWatch:
         if sys.platform == "win32":  # there is no such file to look at
             return
         with suppress(OSError):  # the worker has ended, or may not be looked at
-            while not self._end.wait(self._random.expovariate(1 / _EVERY_S)):
+            while not self._end.wait(random.expovariate(1 / _EVERY_S)):
                 at = time.perf_counter_ns()
                 self._looks.append((at, sum(self._is_waiting(os.pread(file, _LONGEST, 0)) for file in self._files)))
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 from ortbench.core.stats import FEW
-from ortbench.features.load.analysis import CONCURRENCY, RATE, LoadPoint, meets, meets_by_figures, times_longer
+from ortbench.features.load.analysis import CONCURRENCY, RATE, LoadPoint, meets_by_figures, meets_slo, times_longer
 from ortbench.features.load.analysis.queueing import TRIES, Search
 from ortbench.features.load.analysis.samples import LoadSamples, case_of, slo_rate
 from ortbench.features.load.measure import (
@@ -358,9 +358,7 @@ class LoadSchedule:
             if taken.failed is not None:
                 break
             so_far = case_of(taken)
-            is_met = meets(so_far, slo)
-            is_met = is_met if taken.is_across else is_met and None
-            search.tell(rate, is_met, meets_by_figures(so_far, slo), times_longer(so_far, slo))
+            search.tell(rate, meets_slo(so_far, slo), meets_by_figures(so_far, slo), times_longer(so_far, slo))
             own.best_rates[mode] = slo_rate(search.best_rate(), {it: point.taken[0] for it, point in points.items()})
             self._driver.save()
         own.best_rates.setdefault(mode, None)

@@ -93,7 +93,6 @@ def make_loop_data(
         pairs = _find_pairs(model, steps)
         _check_names(model, pairs, steps, states_kept)
         made = StepInputs(path, model, request, steps, pairs, linked or {})
-        made.settle(pairs)
     else:
         # What it feeds back is what was asked for, else what the folder or the names say.
         ins, outs = ([spec.name for spec in specs] for specs in (model.inputs, model.outputs))
@@ -107,7 +106,7 @@ def make_loop_data(
         pairs = _find_pairs(model, replace(steps, feedback=tuple(named)))
         _check_names(model, pairs, steps, states_kept)
         made = _first_that_runs(path, model, request, steps, pairs, generated)
-        made.fill(pairs)
+    made.settle()
     state_outputs = {pair.out for pair in pairs}
     feeds, outputs, shapes = [], [], []
     state, kept, first_ns = made.first, 0, made.first_ns

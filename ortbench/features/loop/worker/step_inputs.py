@@ -38,7 +38,7 @@ class StepInputs:
     def __init__(
         self, path: str, model: Model, request: Inputs, steps: Steps, pairs: Sequence[Pair], linked: Mapping[str, Array]
     ) -> None:
-        self._model, self._request, self._steps = model, request, steps
+        self._model, self._request, self._steps, self._pairs = model, request, steps, pairs
         self._state = [model.inputs[pair.into] for pair in pairs]
         self._outs = [model.outputs[pair.out] for pair in pairs]
         names = {spec.name for spec in self._state}
@@ -76,14 +76,14 @@ class StepInputs:
             for spec in self._state
         ]
 
-    def settle(self, pairs: Sequence[Pair]) -> None:
+    def settle(self) -> None:
         """Find by trial steps how large the state begins where nobody said so: with 1, unless a step makes it larger.
 
         What is larger behind a step, and larger still where it was larger before, grows, and begins with 0 as a KV cache does; what
         has the same size whatever it had before keeps that. Raises `BadInput` or `BenchmarkFailed`: no step runs.
         """
         if self._model.known_outputs is not None:  # what it found in the session that ran
-            shapes = [array.shape for array in self._state_after(pairs, self.first)]
+            shapes = [array.shape for array in self._first_step()]
             self.first = [
                 array if array.shape == shape else np.zeros(shape, array.dtype)
                 for array, shape in zip(self.first, shapes, strict=True)
@@ -99,35 +99,37 @@ class StepInputs:
         if not axes:
             return
         try:
-            behind = self._state_after(pairs, self.first)
+            behind = self._first_step()
         except OrtbenchError as error:
             # A cache that cannot hold anything yet: one whose dimension has another name behind a step may begin with 0.
             renamed = [(n, axis) for n, axis in axes if self._state[n].shape[axis] not in (None, *self._outs[n].shape)]
             self._resize(dict.fromkeys(renamed, 0))
-            if not renamed or self._try_step(pairs) is None:
+            if not renamed or self._try_step() is None:
                 raise error from None
             return
         larger = {(n, axis): size for n, axis in axes if (size := behind[n].shape[axis]) > self.first[n].shape[axis]}
         if not larger:
             return
         self._resize(dict.fromkeys(larger, 0))
-        empty = self._try_step(pairs)
+        empty = self._try_step()
         for n, axis in larger:
             if empty is None or not 0 < empty[n].shape[axis] < larger[n, axis]:
                 self._resize({(n, axis): larger[n, axis]})
 
-    def _state_after(self, pairs: Sequence[Pair], state: Sequence[Array]) -> list[Array]:
-        """The state behind a first step. Raises as `run_timed` does."""
-        arrays = {**self.make_step(0, state), **name_states(self._model, pairs, state)}
-        which = f"step 1 of {self._steps.count}: "
+    def _state_after(self, inputs: Mapping[str, Array], which: str) -> list[Array]:
+        """The state behind a run that finds the first one. Raises as `run_timed` does."""
+        arrays = {**inputs, **name_states(self._model, self._pairs, self.first)}
         found, took = run_timed(self._model, arrays, self._request, WAYS_OUT, self.guessed, which)
         self.first_ns = self.first_ns or took
-        return [found[pair.out] for pair in pairs]
+        return [found[pair.out] for pair in self._pairs]
 
-    def _try_step(self, pairs: Sequence[Pair]) -> list[Array] | None:
+    def _first_step(self) -> list[Array]:
+        return self._state_after(self.make_step(0, self.first), f"step 1 of {self._steps.count}: ")
+
+    def _try_step(self) -> list[Array] | None:
         """The state behind a first step; None where it does not run."""
         try:
-            return self._state_after(pairs, self.first)
+            return self._first_step()
         except OrtbenchError:
             return None
 
@@ -229,21 +231,15 @@ class PromptedInputs(StepInputs):
         limits = self.ranges.get(spec.name, (0, 1))
         return input_arrays.random_array(spec, (generated.batch, count), limits, generator)
 
-    def fill(self, pairs: Sequence[Pair]) -> None:
+    def settle(self) -> None:
         """Have the first state hold the context. Raises as `make_loop_data` does."""
-        generated, model, length = self._generated, self._model, self._generated.roles.ids.shape[1]
+        generated, length = self._generated, self._generated.roles.ids.shape[1]
         # GroupQueryAttention takes several tokens behind others of one sequence alone.
         part = generation.PART if generated.batch == 1 else max(generated.context, 1)
         part = length if isinstance(length, int) else part
-        for at in range(0, generated.context if model.known_outputs is None else 0, part):
-            arrays = {
-                **self._run_arrays(at, self._context[:, at : at + part], 0, self.first),
-                **name_states(model, pairs, self.first),
-            }
-            which = f"filling the cache with --context {generated.context}: "
-            found, took = run_timed(model, arrays, self._request, WAYS_OUT, self.guessed, which)
-            self.first_ns = self.first_ns or took
-            self.first = [found[pair.out] for pair in pairs]
+        for at in range(0, generated.context if self._model.known_outputs is None else 0, part):
+            inputs = self._run_arrays(at, self._context[:, at : at + part], 0, self.first)
+            self.first = self._state_after(inputs, f"filling the cache with --context {generated.context}: ")
 
     def _shapes(self) -> dict[str, Shape]:
         return {**super()._shapes(), **{name: array.shape for name, array in self._own.items()}}
