@@ -97,7 +97,7 @@ def per_s(value: float, ci95: tuple[float, float] | None = None, what: str = "in
 
 def record(fact: Fact) -> Finding:
     """A fact as a result file has it."""
-    made: Finding = {
+    return {
         "code": fact.code,
         "verdict": fact.verdict,
         "mode": fact.mode or None,
@@ -105,7 +105,6 @@ def record(fact: Fact) -> Finding:
         "values": {name: _json_value(value) for name, value in fact.values.items()},
         "next": fact.next or None,
     }
-    return made
 
 
 def _json_value(value: Known) -> Figure | str | int | list[str]:
@@ -228,13 +227,10 @@ def node_facts(result: Result) -> Iterator[Fact]:
     if nodes is None:
         return
     if result.target["ep"] == CPU_EP:
-        rows = sorted(nodes["operators"], key=lambda row: -row["share"])
-        if rows:
-            values: Values = {
-                "operator": rows[0]["op"],
-                "nodes": rows[0]["nodes"],
-                "share": share(rows[0]["share"], derived=True),
-            }
+        if nodes["operators"]:
+            most = max(nodes["operators"], key=lambda row: row["share"])
+            part = share(most["share"], derived=True)
+            values: Values = {"operator": most["op"], "nodes": most["nodes"], "share": part}
             yield Fact("operator", "most", "", values)
         return
     for island in nodes["islands"]:
@@ -260,9 +256,8 @@ def thread_facts(result: Result) -> Iterator[Fact]:
     if threads > cores:
         values: Values = {"threads": threads, "cores": Quantity(cores, "1")}
         fewer = again(result, "--intra-op-threads", str(max(1, int(cores))))
-        yield Fact(
-            "threads", "beyond-cores" if result.target.get("intra_op_threads") else "of-the-host", "", values, fewer
-        )
+        verdict = "beyond-cores" if result.target.get("intra_op_threads") else "of-the-host"
+        yield Fact("threads", verdict, "", values, fewer)
 
 
 def threads_and_cores(result: Result) -> tuple[int, float]:

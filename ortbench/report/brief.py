@@ -248,8 +248,9 @@ def fit(title: str, content: Content, height: int = HEIGHT) -> Report:
     urgent = [it for it in content.notes if it.tone in (BAD, UNCLEAR)][:_URGENT]
     for note in urgent[:1]:
         keep(chosen._replace(notes=(note,)))
-    tables = (*content.tables, *_tables_of(content.head))
-    is_asked = isinstance(content.head, ComparedResults) and content.head.is_asked
+    compared = content.head if isinstance(content.head, ComparedResults) else None
+    tables = [*content.tables, *([compared.table] if compared and compared.table else [])]
+    is_asked = compared is not None and compared.is_asked
     rows = max((len(it.rows if is_asked else alike(it)) for it in tables), default=0)
     if is_asked or rows <= _FEW_ROWS:
         keep(*(chosen._replace(rows=count) for count in range(rows, chosen.rows, -1)))
@@ -365,10 +366,6 @@ def _with_rows(head: Heading | ComparedResults, rows: int) -> Heading | Compared
     if isinstance(head, Heading):
         return head
     return replace(head, table=head.table and fit_table(head.table, rows, (), head.is_asked))
-
-
-def _tables_of(head: Heading | ComparedResults | None) -> list[Table]:
-    return [head.table] if isinstance(head, ComparedResults) and head.table is not None else []
 
 
 # How many lines of 80 characters a terminal takes

@@ -71,14 +71,8 @@ def tail_of(series: Series, name: str) -> float | None:
     """A percentile beside a median of the time that an inference, a loop, a chain or a part of one takes."""
     metric, statistic = series.key.figure
     stats = series.case.stats(metric)
-    if (
-        stats is None
-        or statistic != USUAL
-        or series.key.metric.group is not Group.TIME
-        or is_rate(series.key.mode, metric)
-    ):
-        return None
-    return percentile(stats, name)
+    is_time = series.key.metric.group is Group.TIME and not is_rate(series.key.mode, metric)
+    return percentile(stats, name) if stats is not None and statistic == USUAL and is_time else None
 
 
 Show = Callable[[Metric, float], str]

@@ -54,11 +54,8 @@ def mode_table(result: Result, own: Mapping[str, Own] | None = None) -> Table:
     """The table of modes: a row for each mode that was measured, of a run with a bar of its phases; `own` columns are
     shown in their own way."""
     cases = measured_cases(result)
-    table = case_table(
-        result,
-        cases,
-        own={**part_of(result.kind, "report", "own_columns", _own)(result), **(own or {})},
-    )
+    columns = {**part_of(result.kind, "report", "own_columns", _own)(result), **(own or {})}
+    table = case_table(result, cases, own=columns)
     bars = splits(result) if "phases" in kind_of(result.kind).charts else []
     if len(bars) == 1 and len(bars[0]) == 1:  # neither shared out nor beside another
         bars = []

@@ -75,18 +75,15 @@ def _fold_name(cell: str, width: int) -> str:
 class Grid:
     def __init__(self, table: model.Table, screen: Screen) -> None:
         self._screen = screen
-        self._lay_out(table, model.WIDE)
-        long = [column for column in table.columns if column.kind is model.Kind.LONG_NAME]
-        if long and self._width([*self._cells]) > screen.width:
-            self._lay_out(table, NARROW)
-            if self._width([*self._cells]) > screen.width and all(column.group != model.KEY for column in long):
-                self._lay_out(table, model.WIDE)  # in parts, in which there is room
-
-        is_one_piece = max(column.group for column in table.columns) <= 1
-        if table.bars and is_one_piece and self._width([*self._cells]) > screen.width:
-            self._lay_out(replace(table, bars=()), model.WIDE)
-            if self._width([*self._cells]) > screen.width:
-                self._lay_out(table, model.WIDE)  # in parts, the first of which has room
+        long = [column.group for column in table.columns if column.kind is model.Kind.LONG_NAME]
+        layouts = [(table, model.WIDE)] + [(table, NARROW)] * bool(long)
+        if table.bars and max(column.group for column in table.columns) <= 1:
+            layouts.append((replace(table, bars=()), model.WIDE))
+        in_parts = table, NARROW if model.KEY in long else model.WIDE  # where none fits
+        for layout in (*layouts, in_parts):
+            self._lay_out(*layout)
+            if self._width([*self._cells]) <= screen.width:
+                break
 
     def _lay_out(self, table: model.Table, longest: int) -> None:
         """Its cells and their widths, with so many characters of long names at most."""
@@ -127,12 +124,9 @@ class Grid:
             if number:
                 self._screen.blank()
             left = self._screen.width - self._width(columns) + _BAR_LEAST
-            rows = self._telling(columns[len(key) :]) if number and self._is_named(key) else None
+            is_named = all(cell for column in key for cell in self._cells[column])  # without the rows above
+            rows = self._telling(columns[len(key) :]) if number and is_named else None
             self._print_part(columns, _BAR_ENDLESS if self._screen.endless else min(left, _BAR_MOST), rows)
-
-    def _is_named(self, key: Sequence[model.Column]) -> bool:
-        """Whether each row has its whole name, so that it stands without those above it."""
-        return all(cell for column in key for cell in self._cells[column])
 
     def _telling(self, columns: Sequence[model.Column]) -> set[int]:
         cells = zip(*(self._cells[column] for column in columns), strict=True)

@@ -294,23 +294,16 @@ def _mixed_facts(why: Why) -> list[Fact]:
     found: list[Fact] = []
     if why.certain and why.ns < 0 and why.slower:
         row = why.slower[0]
-        values: Values = {"name": _name_row(row), "nodes": len(why.slower)}
-        found.append(
-            Fact(
-                "slower-node", "slower", why.mode, {**values, "baseline": ns(row.base_ns), "candidate": ns(row.own_ns)}
-            )
-        )
+        node = max(of_model(row.base), key=lambda it: sum(it["ns"]))
+        values: Values = {"name": next(iter(node["of"]), node["name"]), "nodes": len(why.slower)}
+        values |= {"baseline": ns(row.base_ns), "candidate": ns(row.own_ns)}
+        found.append(Fact("slower-node", "slower", why.mode, values))
     told = why.in_float
     if why.loss is None or told is None or told.verdict == NOT_CONFIRMED or not (told.saved_ns and told.own_ns):
         return found
     names = [name for node in of_model(why.loss.base) for name in node["of"] or [node["name"]]]
     values = {"names": names, "saved": ns(told.saved_ns, told.ci95), "candidate": ns(told.own_ns)}
     return [*found, Fact("in-float", told.verdict, why.mode, values)]
-
-
-def _name_row(row: Change) -> str:
-    node = max(of_model(row.base), key=lambda it: sum(it["ns"]))
-    return next(iter(node["of"]), node["name"])
 
 
 def _answer(why: Why) -> Fact:

@@ -94,14 +94,7 @@ class RatioTest:
         }  # fmt: skip
         bound = "at-most" if self.at_most else "at-least"
         fact = Fact("check-ratio", bound if found.low is not None else f"few-{bound}", self.mode, values)
-        check = replace(
-            self.unclear(fact),
-            verdict=verdict,
-            ratio=found.ratio,
-            low=found.low,
-            high=found.high,
-            rounds=found.rounds,
-        )
+        check = replace(self.unclear(fact), verdict=verdict, **found._asdict())
         if verdict != UNCLEAR and medians is not None:
             of_medians = medians()
             if (found.ratio - self.limit) * (of_medians - self.limit) < 0:  # they lie on different sides of the limit

@@ -71,10 +71,8 @@ def phases(result: Result) -> Chart | None:
 def _phase_bar(case: Case, segments: Sequence[Segment], ns: float) -> Bar:
     parts = []
     for segment in filter(lambda segment: segment.ns, segments):
-        fill, value = (
-            _FILLS[segment.kind, segment.derived],
-            f"{DERIVED if segment.derived else ''}{units.duration(segment.ns)}",
-        )
+        fill = _FILLS[segment.kind, segment.derived]
+        value = f"{DERIVED if segment.derived else ''}{units.duration(segment.ns)}"
         said = "" if segment.kind == WHOLE else value
         name = fill.name if segment.kind in (H2D, D2H) else segment.kind
         parts.append(Part(fill, segment.ns, f"{case.mode}: {fill.name}, {value}", name, said))

@@ -104,9 +104,8 @@ def _glossary(results: Sequence[Result], own_tables: Sequence[Table]) -> Table:
     columns before others."""
     there = _ALWAYS | {case.mode for result in results for case in result.cases}
     there |= {column.name for table in own_tables for column in table.columns}
-    there |= (
-        {DERIVED} if any(cell.startswith(DERIVED) for it in own_tables for row in it.rows for cell in row) else set()
-    )
+    if any(cell.startswith(DERIVED) for it in own_tables for row in it.rows for cell in row):
+        there.add(DERIVED)
     kinds = {result.kind for result in results}
     groups = [Group[it.upper()] for it in sorted(kinds) if it.upper() in Group.__members__]
     groups += [Group.RUN] * (kinds != {"load"})  # load points have other words

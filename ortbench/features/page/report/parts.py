@@ -101,14 +101,8 @@ def sections(parts: Iterable[Sequence[model.Block]]) -> list[Section]:
                 case model.Notes() if title:
                     said += [f"{note.text}." for note in block.notes]
                 case model.Table() if block.rows:
-                    found.append(
-                        Section(
-                            block.title if len(found) > own or not title else title,
-                            block,
-                            tuple(said),
-                            (block.rest,) * bool(block.rest),
-                        )
-                    )
+                    heading = block.title if len(found) > own or not title else title
+                    found.append(Section(heading, block, tuple(said), (block.rest,) * bool(block.rest)))
                     said = []
         if said and title and len(found) == own:
             found.append(Section(title, None, tuple(said)))
