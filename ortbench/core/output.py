@@ -139,7 +139,7 @@ def plain(content: bytes) -> bytes:
     return re.sub(_COLOURS, b"", content)
 
 
-def last_words(file: IO[bytes], whose: str) -> str:
+def last_words(file: IO[bytes]) -> str:
     """The end of what a process wrote to a file, on one line, as the rest of a sentence."""
     if file.closed:
         return ""
@@ -148,7 +148,7 @@ def last_words(file: IO[bytes], whose: str) -> str:
     text = plain(file.read()).decode(errors="replace")
     words = one_line(text.strip().splitlines()[-1], _LAST_WORDS) if text.strip() else ""
     _now.last_words.add(words)
-    return f"; {whose} last words: {words}" if words else ""
+    return f"; its last words: {words}" if words else ""
 
 
 # The program's own standard output and standard error: written in full, and costing a command nothing when they cannot be

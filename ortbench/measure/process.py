@@ -240,7 +240,7 @@ class Client:
         return f"{self._title} {how}{self._activity()}{self._last_words()}"
 
     def _last_words(self) -> str:
-        return output.last_words(self._worker.stderr, "its")
+        return output.last_words(self._worker.stderr)
 
     def _kill(self) -> None:
         self._worker.end()

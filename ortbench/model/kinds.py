@@ -49,7 +49,6 @@ class Kind(NamedTuple):
     )
     takes: str = "new inputs and outputs in each inference"  # what the other modes have, which can replace each other
     counts_crossings: bool = False
-    times_starts: bool = False  # each of its samples is a process
     is_of_speed: bool = True  # of results side by side one can be the best, which is the fastest
     times_nodes: bool = False  # `--measure-nodes` is an option of its command
     of_stages: bool = False  # model, EP and settings are those of several sessions

@@ -2,9 +2,10 @@
 
     python tests/benchmarks/mutants.py --tree TREE --python PYTHON --coverage DATABASE --times JUNIT_XML --out OUT.jsonl
 
-PYTHON has TREE installed, not as editable. DATABASE and JUNIT_XML are those that lines.py has written. A mutant is written to the tree and to where it is installed, and the fastest tests that cover its line run until
-one fails, those that start no process first; a failure counts if the test passes without the mutant. OUT gets a line a
-mutant; those that it has are left out. ``--like BEFORE.jsonl`` takes that file's mutants, for a later version of the tree.
+PYTHON has TREE installed, not as editable. DATABASE and JUNIT_XML are those that lines.py has written. A mutant is written to
+the tree and to where it is installed, and the fastest tests that cover its line run until one fails, those that start no process
+first; a failure counts if the test passes without the mutant. OUT gets a line a mutant; those that it has are left out. ``--like
+BEFORE.jsonl`` takes that file's mutants, for a later version of the tree, with lines of that version.
 """
 
 from __future__ import annotations

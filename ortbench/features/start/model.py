@@ -18,7 +18,6 @@ KIND = Kind(
         screen=("time to ready", "import", "EP load", "session", "1st inference"),
     ),),
     charts=("starts", "distribution", "drift"),
-    times_starts=True,
     checks=("require-mode", "max-cpu-nodes"),
     derives_copies=False,
     needed=(*RUN.needed, "start"),

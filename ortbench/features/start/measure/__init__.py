@@ -143,7 +143,7 @@ def run_program(folder: Path, python: str | None, timeout_s: float, outputs: Pat
             assert process.stdin is not None
             process.stdin.close()
             ended = time.perf_counter_ns()
-            words = output.last_words(file, "its")
+            words = output.last_words(file)
             output.take(file, f"process {process.pid}: a start")
         if process.returncode or not found.is_file():
             raise BenchmarkFailed(f"a start ended with exit code {process.returncode}{words}")
