@@ -198,7 +198,9 @@ class Search:
             self._at = max((it for it in self._met_rates() if it >= BACK * low), default=self._nearby_rate(low * BACK))
         while self._at >= _LOWEST * self._highest:
             known = self._rates.get(self._at, _Rate())
-            if not known.tries or (known.met and known.tries < REPEATS) or self._is_open(known):
+            # The tries that are left may tell that it meets the SLO.
+            is_open = known.met is None and known.holds and known.more <= TRIES - self.tries
+            if not known.tries or (known.met and known.tries < REPEATS) or is_open:
                 return self._at
             if known.met is not True:
                 self._given_up.add(self._at)
@@ -227,10 +229,6 @@ class Search:
 
     def _met_rates(self) -> list[float]:
         return [rate for rate, it in self._rates.items() if it.met]
-
-    def _is_open(self, known: _Rate) -> bool:
-        """Whether the tries that are left may tell that a rate meets the SLO."""
-        return known.met is None and known.holds and known.more <= TRIES - self.tries
 
 
 def _round_rate(rate: float) -> float:

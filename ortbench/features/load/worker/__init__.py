@@ -70,7 +70,8 @@ def keep_calling(
     attributes = seat.ranges.sample["latency"]
     calls, shapes = seat.calls, begun_by(seat.number, order)
     following = cycle([calls[shape] for shape in shapes])
-    wait_until(at_ns)
+    while (left := at_ns - clock()) > 0:  # others have the GIL meanwhile
+        time.sleep((left - _NEAR_NS) / 1e9 if left > _NEAR_NS else 0)
     found.begun = (sum(cpu_ns()), clock())
     try:
         while not board[count]:
@@ -96,12 +97,6 @@ def keep_calling(
         board[count] = 1
         found.error = one_line(f"{type(error).__name__}: {error}")
     return found
-
-
-def wait_until(at_ns: int) -> None:
-    """Wait for a moment of `time.perf_counter_ns`, and let others have the GIL meanwhile."""
-    while (left := at_ns - time.perf_counter_ns()) > 0:
-        time.sleep((left - _NEAR_NS) / 1e9 if left > _NEAR_NS else 0)
 
 
 # Before a moment: a sleep ends late by less, and nobody waits longer for the GIL, which it holds.
