@@ -91,8 +91,8 @@ def bytes_of(value: float) -> Quantity:
     return Quantity(value, "B")
 
 
-def per_s(value: float, ci95: tuple[float, float] | None = None, what: str = "inferences") -> Quantity:
-    return Quantity(value, f"{what}/s", ci95)
+def per_s(value: float, ci95: Sequence[float] | None = None, what: str = "inferences") -> Quantity:
+    return Quantity(value, f"{what}/s", None if ci95 is None else (ci95[0], ci95[1]))
 
 
 def record(fact: Fact) -> Finding:

@@ -44,7 +44,7 @@ def test_what_an_interval_says(ends: tuple[float, float], verdict: Verdict, fits
     assert verdict_on(low, high, 1.02, at_most=True) == limit
     assert keeps_to({"low": round(low * 1e6), "high": round(high * 1e6), "requests": 9}, 1_020_000) is fits
     switching: Any = {"ci95": [low, high]}
-    assert has_a_cost(switching) is not (low <= 1.1)  # which counts from 10 % on
+    assert has_a_cost(switching) is (low > 1.1)  # which counts from 10 % on
 
 
 def modes(ends: tuple[float, float], mode: str) -> Result:

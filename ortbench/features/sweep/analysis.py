@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from ortbench.analysis.comparable import Traits
-from ortbench.analysis.intervals import ABOVE, BELOW, OPEN, are_apart, at_most, by_round, verdict_of
+from ortbench.analysis.intervals import ABOVE, OPEN, are_apart, by_round, verdict_of
 from ortbench.analysis.items import cases_of, differing_dims
 from ortbench.analysis.load_points import LEAST, QUANTILES, keeps_to, latency_bounds
 from ortbench.analysis.noise import is_busy, supports_better
@@ -20,8 +20,7 @@ from ortbench.model.result import Case, Point, Result
 ITEMS, BYTES = "items_per_s", "bytes_in"  # by what a shape is the best
 WAYS = ("alone", "turns")  # in which switching is timed: one shape after the other, and a call of each in turns
 
-# Times as long: a cost that may be so much is not said to be none, nor a shape that may take so long as good.
-_MUCH = 1.1
+_MUCH = 1.1  # times as long: what may be less is not said to be a cost
 _FAR = 2  # times that inferences of two shapes are apart that need no rounds
 _QUANTILES = {**QUANTILES, "p90": 0.9}
 
@@ -226,13 +225,10 @@ def _by_round(samples: Sequence[int], calls: int) -> Blocks:
     return {number: samples[number * calls :][:calls] for number in range(len(samples) // calls)}
 
 
-def has_a_cost(found: Switching) -> bool | None:
-    """Whether switching shapes costs something for certain; None where that cannot be told: where it may cost much, and where
-    the ratio differs from 1 by no more than ratios of one process do from those of another, or says that switching is quicker."""
+def has_a_cost(found: Switching) -> bool:
+    """Whether switching shapes costs something for certain, more than by how much ratios of one process differ from those of another."""
     low, high = found["ci95"] or (None, None)
-    said = verdict_of((low, high), _MUCH)
-    is_free = said != BELOW and at_most((low, high), _MUCH) and low is not None and low <= 1
-    return True if said == ABOVE else False if is_free else None
+    return verdict_of((low, high), _MUCH) == ABOVE
 
 
 def slo_of(result: Result) -> Slo | None:

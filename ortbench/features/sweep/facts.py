@@ -89,8 +89,7 @@ def _point(result: Result, best: BestShape) -> Mapping[str, int | float | str]:
 
 
 def _best_shape(result: Result, mode: str, best: BestShape) -> Fact:
-    ends = best["ci95"]
-    rate = per_s(best["items_per_s"] or 0, None if ends is None else (ends[0], ends[1]), "items")
+    rate = per_s(best["items_per_s"] or 0, best["ci95"], "items")
     values: Values = {"shape": best["shape"], "rate": rate, **condition(result, mode)}
     alike, unknown = ties(result, mode)
     verdict = how_known(result, mode)

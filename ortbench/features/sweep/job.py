@@ -49,8 +49,10 @@ def measure_sweep(
     try:
         with saving(client, make_folder, quiet, observer) as (folder, told):
             worker = SharedWorker(plan, client)
-            whole = Sweep(shapes, worker, slo, result_saver(folder), traced)
-            driver = Driver(whole.points, Rounds, told, after_open=when_open, after_save=whole.save)
+            whole, save = Sweep(shapes, worker, slo, traced), result_saver(folder)
+            driver = Driver(
+                whole.points, Rounds, told, after_open=when_open, after_save=lambda lost: save(whole.result(lost))
+            )
             try:
                 driver.run()
             finally:
@@ -60,7 +62,7 @@ def measure_sweep(
             raise error.__cause__ from None  # of no shape the input can be read
         raise
     result = whole.result(driver.not_opened)
-    result_saver(folder)(result)
+    save(result)
     if folder is not None:
         from ortbench.report.run import write_run
 

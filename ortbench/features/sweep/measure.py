@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -164,17 +164,10 @@ CALLS = 2, 50  # of each shape in a round of it, at least and at most
 
 
 class Sweep:
-    """At least two shapes, each a configuration (`points`), in one worker; `save` is given the result so far."""
+    """At least two shapes, each a configuration (`points`), in one worker."""
 
-    def __init__(
-        self,
-        shapes: Sequence[Shape],
-        worker: SharedWorker,
-        slo: Slo | None,
-        save: Callable[[Result], None],
-        timelines: bool = False,
-    ) -> None:
-        self._shapes, self.worker, self._slo, self._save = list(shapes), worker, slo, save
+    def __init__(self, shapes: Sequence[Shape], worker: SharedWorker, slo: Slo | None, timelines: bool) -> None:
+        self._shapes, self.worker, self._slo = list(shapes), worker, slo
         self._switching: list[Switched] = []
         self._not_switched: list[str] = []
         self.points = [
@@ -183,7 +176,7 @@ class Sweep:
         ]
         self.points[0].steps_after_blocks = len(self.switched_modes)
 
-    def result(self, not_opened: Sequence[tuple[Configuration, OrtbenchError]] = ()) -> Result:
+    def result(self, not_opened: Sequence[tuple[Configuration, OrtbenchError]]) -> Result:
         """What is known by now; there is a shape that opened."""
         reasons = {id(point): str(error) for point, error in not_opened}
         results = [None if id(it) in reasons or not it.is_open else it.result for it in self.points]
@@ -192,9 +185,6 @@ class Sweep:
         for reason in self._not_switched:
             result.warn("switching-not-measured", reason)
         return result
-
-    def save(self, not_opened: Sequence[tuple[Configuration, OrtbenchError]]) -> None:
-        self._save(self.result(not_opened))
 
     @property
     def switched_modes(self) -> list[str]:
