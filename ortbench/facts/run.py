@@ -22,7 +22,6 @@ from ortbench.analysis.speedups import (
     UNCERTAIN,
     UNCLEAR,
     UNKNOWN,
-    Claim,
     Fastest,
     claim,
     claim_between,
@@ -304,31 +303,31 @@ def _values(result: Result, found: Fastest) -> Values:
 
 def _replacement(result: Result, best: Fastest) -> Fact:
     """The fastest of the modes that take new inputs and return outputs in each unit of work."""
+    if best.claim != FASTER:
+        return _not_faster(result, "replacement", best, compared_modes(result, on_device=False))
     values = _values(result, best)
-    if best.claim == FASTER:
-        program = how_to_write(result, best.mode)
-        if best.ties or best.rivals:
-            values["ties"] = best.rivals or best.ties
-            return Fact("replacement", "faster-open" if best.rivals else "tied", best.mode, values, program)
-        return Fact("replacement", "faster", best.mode, values, program)
-    if best.claim in (UNKNOWN, NOISY):
-        return Fact("replacement", best.claim, best.mode, values, _more(result, best.claim))
-    cases = compared_modes(result, on_device=False)
+    if best.ties or best.rivals:
+        values["ties"] = best.rivals or best.ties
+    verdict = "faster-open" if best.rivals else "tied" if best.ties else "faster"
+    return Fact("replacement", verdict, best.mode, values, how_to_write(result, best.mode))
+
+
+def _not_faster(result: Result, code: str, found: Fastest, cases: Sequence[Case]) -> Fact:
+    """That none of some cases is faster than `cpu-tensors`, or that nobody can tell."""
+    values = _values(result, found)
+    if found.claim in (UNKNOWN, NOISY):
+        rounds = more_rounds(result, PAIRS) if found.claim == UNKNOWN else ""
+        return Fact(code, found.claim, found.mode, values, rounds)
     if any(may_be_faster(it.speedup) for it in cases):
-        return Fact("replacement", "open", best.mode, values, _to_tell(result, cases))
-    return Fact("replacement", "none", best.mode, values)
+        return Fact(code, "open", found.mode, values, _to_tell(result, cases))
+    return Fact(code, "none", found.mode, values)
 
 
 def _residency(result: Result, kept: Fastest, best: Fastest | None) -> Fact:
     """What keeping tensors on the device brings."""
-    values = _values(result, kept)
-    if kept.claim in (UNKNOWN, NOISY):
-        return Fact("residency", kept.claim, kept.mode, values, _more(result, kept.claim))
-    if may_be_faster(kept.speedup) and kept.claim != FASTER:
-        return Fact("residency", "open", kept.mode, values, _to_tell(result, [kept.case]))
     if kept.claim != FASTER:
-        return Fact("residency", "none", kept.mode, values)
-    program = how_to_write(result, kept.mode)
+        return _not_faster(result, "residency", kept, [kept.case])
+    values, program = _values(result, kept), how_to_write(result, kept.mode)
     more = None if best is None or best.claim != FASTER else speedup_between(best.case, kept.case)
     if best is None or more is None:
         return Fact("residency", "faster", kept.mode, values, program)
@@ -344,10 +343,6 @@ def residency_verdict(result: Result, kept: Fastest, best: Fastest, more: Value)
         return "faster-on-top"
     is_open = found in (NOISY, UNKNOWN) or (found != SLOWER and may_be_faster(more))
     return "open-to-other" if is_open else "no-faster-than-other"
-
-
-def _more(result: Result, claim: Claim) -> str:
-    return more_rounds(result, PAIRS) if claim == UNKNOWN else ""
 
 
 Rule = Callable[[Result], Iterator[Fact]]

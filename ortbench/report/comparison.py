@@ -43,6 +43,7 @@ from ortbench.report.model import (
     EVERYWHERE,
     FILES,
     KEY,
+    NOTHING,
     RESULT,
     UNCLEAR,
     Block,
@@ -135,10 +136,9 @@ def _table(
     ]
 
     def tail_cells(series: Series | None) -> list[str]:
-        values = (None if series is None else tail_of(series, name) for name in tails)
-        return [
-            figure_cell(found[0].key.metric if series is None else series.key.metric, value, show) for value in values
-        ]
+        if series is None:
+            return [NOTHING] * len(tails)
+        return [figure_cell(series.key.metric, tail_of(series, name), show) for name in tails]
 
     own = own_cells(found)
     if count == 2:

@@ -151,12 +151,10 @@ class _BoundCall:
     ) -> None:
         self._session, self._provider = model.session, model.provider
         self._binding = self._session.io_binding()
-        inputs = {
-            spec.name: (spec, location) for spec, location in zip(model.inputs, model.locations.inputs, strict=True)
-        }
-        outputs = {
-            spec.name: (spec, location) for spec, location in zip(model.outputs, model.locations.outputs, strict=True)
-        }
+        inputs, outputs = (
+            {spec.name: (spec, location) for spec, location in zip(specs, locations, strict=True)}
+            for specs, locations in ((model.inputs, model.locations.inputs), (model.outputs, model.locations.outputs))
+        )
         shapes = {name: getattr(it, "shape", ()) for name, it in results.items()}
         states = dict(change.get("states", ()))
         grown = {output for output, name in states.items() if shapes[output] != arrays[name].shape}
