@@ -200,14 +200,6 @@ def setting_facts(results: Sequence[Result], names: Sequence[str], found: Sequen
             yield Fact("settings", "cpp", "", {**of, "statements": cpp})
 
 
-class _OfEp(NamedTuple):
-    """The best mode of an EP."""
-
-    ep: str
-    result: Result
-    series: Series
-
-
 def ep_facts(results: Sequence[Result]) -> list[Fact]:
     """How much faster the fastest EP is than each other one, each with its best mode, for each model and work that several EPs were
     measured on; nothing of the configurations of one run alone, of which `bests` says more."""
@@ -229,27 +221,26 @@ def _fastest_ep(group: Sequence[Result]) -> list[Fact]:
     untimed = {it.target["ep"] for it in usable if it.median(HOST_ACCESSIBLE, timed.metric) is not None} != eps
     modes = [it for it in ALL_MODES if not (untimed and it == HOST_ACCESSIBLE)]
     for on_device in (False, True):
-        best: dict[str, _OfEp] = {}
+        best: dict[str, Series] = {}  # by EP
         for result in usable:
             for mode in modes:
                 found = series_at(result, Key(mode, (), timed))
                 if found is None or is_rate(mode, LATENCY) or mode_of(mode).on_device != on_device:
                     continue
                 ep = result.target["ep"]
-                if ep not in best or found.value < best[ep].series.value:
-                    best[ep] = _OfEp(short(ep), result, found)
+                best[ep] = min(best.get(ep, found), found, key=lambda it: it.value)
         if len(best) == len(eps):
-            top, *others = sorted(best.values(), key=lambda it: it.series.value)
+            top, *others = sorted(best.values(), key=lambda it: it.value)
             return [_of_pair(top, it) for it in others]
     return []
 
 
-def _of_pair(top: _OfEp, other: _OfEp) -> Fact:
-    found = compare_series(top.series, other.series)
+def _of_pair(top: Series, other: Series) -> Fact:
+    found = compare_series(top, other)
     said = _verdict(found)
     values: Values = {
-        "model": top.result.model["path"], "ep": top.ep, "latency": _quantity(top.series), "other": other.ep,
-        "other_mode": other.series.key.mode, "other_latency": _quantity(other.series), "margin": _WITHIN,
+        "model": top.result.model["path"], "ep": short(top.result.target["ep"]), "latency": _quantity(top),
+        "other": short(other.result.target["ep"]), "other_mode": other.key.mode, "other_latency": _quantity(other), "margin": _WITHIN,
     }  # fmt: skip
     if found is not None:
         values["ratio"] = _ratio(found)
@@ -257,7 +248,7 @@ def _of_pair(top: _OfEp, other: _OfEp) -> Fact:
     if far:
         values["times"] = FAR
     verdicts: dict[str, str] = {ABOVE: "faster", SAME: "same", NOISY: NOISY, UNKNOWN: UNKNOWN}
-    return Fact("fastest-ep", "far" if far else verdicts.get(said, UNCERTAIN), top.series.key.mode, values)
+    return Fact("fastest-ep", "far" if far else verdicts.get(said, UNCERTAIN), top.key.mode, values)
 
 
 # Whether results may be compared, and what differs besides their figures

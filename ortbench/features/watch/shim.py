@@ -473,13 +473,6 @@ def _note_options(options: Any) -> Any:
     return _s.noted.setdefault(options, _new_note())
 
 
-def _read_entries(options: Any, entries: Any) -> None:
-    """Those that say how threads spin, whoever set them; to ask for one that is not set takes long."""
-    for name in ("intra_op.allow_spinning", "force_spinning_stop", "intra_op.spin_duration_us"):
-        with suppress(Exception):  # not set
-            entries[f"session.{name}"] = options.get_session_config_entry(f"session.{name}")
-
-
 def _model_checksum(model: Any) -> int:
     """Of the start, the end and some bytes between; by an odd step, which meets all bytes of numbers."""
     if len(model) <= 3 * _WHOLE_BYTES:
@@ -517,8 +510,10 @@ def _note_session(session: Any, model: Any, given: Any, start: int, took: int, c
         if len(_s.entries) > _MOST_SESSIONS:
             _s.entries.clear()
         noted = _s.entries.setdefault(about["model"], noted) if took else noted
-    if not noted["is_read"]:
-        _read_entries(options, noted["entries"])
+    if not noted["is_read"]:  # how threads spin, whoever set it; to ask for what is not set takes long
+        for name in ("intra_op.allow_spinning", "force_spinning_stop", "intra_op.spin_duration_us"):
+            with suppress(Exception):  # not set
+                noted["entries"][f"session.{name}"] = options.get_session_config_entry(f"session.{name}")
         noted["is_read"] = True
     about["entries"] = {**noted["entries"]}
     devices: Any = noted.get("devices", ())

@@ -58,8 +58,8 @@ _VERDICTS = {
 class Confirmation(NamedTuple):
     """What taking a change back in the candidate's model did to its time, without the profiler."""
 
-    verdict: str  # `CONFIRMED`, `NOT_CONFIRMED`, ``open`` or ``not-slower``
-    reason: str = ""  # why it could not be measured
+    reason: str  # why it could not be measured, or ""
+    verdict: str = NOT_CONFIRMED  # or `CONFIRMED`, ``open``, ``not-slower``
     saved_ns: float | None = None
     ci95: tuple[float, float] | None = None
     # own_ns, difference_ns: what the candidate took in that run, and by how much longer than the baseline
@@ -252,7 +252,7 @@ def confirmation(
     """What it means that a candidate without a change was faster by so much, ns, with the interval of that, where with it an inference
     took `own_ns`, and was slower than the baseline by `difference_ns`."""
     if saved is None:
-        return Confirmation(NOT_CONFIRMED, "too few rounds were measured", saved_ns)
+        return Confirmation("too few rounds were measured", saved_ns=saved_ns)
     # What the profiler shows has its own time in it; what is saved must be much of that or of the whole difference, and not many times it.
     least, most = _CLEAR * min(change.ns, difference_ns), max(change.ns, difference_ns) / _CLEAR
     if difference_ns <= 0:
@@ -261,21 +261,17 @@ def confirmation(
         verdict = CONFIRMED
     else:
         verdict = "open" if verdict_of(saved, most, least) in (SAME_AS, OPEN) else NOT_CONFIRMED
-    return Confirmation(verdict, "", saved_ns, saved, own_ns, difference_ns)
+    return Confirmation("", verdict, saved_ns, saved, own_ns, difference_ns)
 
 
 def float_confirmation(saved: tuple[float, float] | None, saved_ns: float, own_ns: float) -> Confirmation:
     """What it means that a candidate of which a node is kept in float was faster by so much, ns."""
     if saved is None:
-        return Confirmation(NOT_CONFIRMED, "too few rounds were measured", saved_ns)
+        return Confirmation("too few rounds were measured", saved_ns=saved_ns)
     # ONNX Runtime may quantize the node all the same: the copy is then what the candidate is.
     least = _LEAST * own_ns
     verdict = CONFIRMED if saved[0] > 0 and saved_ns >= least else "open" if saved[1] >= least else NOT_CONFIRMED
-    return Confirmation(verdict, "", saved_ns, saved, own_ns)
-
-
-def not_confirmed(reason: str) -> Confirmation:
-    return Confirmation(NOT_CONFIRMED, reason)
+    return Confirmation("", verdict, saved_ns, saved, own_ns)
 
 
 def why_facts(why: Why) -> list[Fact]:

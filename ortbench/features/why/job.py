@@ -14,7 +14,7 @@ from ortbench.core.errors import BadInput, BenchmarkFailed
 from ortbench.core.files import temporary_folder
 from ortbench.core.stats import FEWEST
 from ortbench.features.why.analysis import QUANTIZED, Change
-from ortbench.features.why.facts import Confirmation, Why, confirmation, explain, float_confirmation, not_confirmed
+from ortbench.features.why.facts import Confirmation, Why, confirmation, explain, float_confirmation
 from ortbench.measure.configuration import Configuration
 from ortbench.measure.driver import Driver
 from ortbench.measure.passes import without_passes
@@ -104,9 +104,9 @@ def _confirm(
     candidate, baseline = plans
     if results[0].model["sha256"] == results[1].model["sha256"]:
         reason = "baseline and candidate are the same model, so no change of it can be undone"
-        return not_confirmed(f"{reason}; what else changed, below, is the likely reason")
+        return Confirmation(f"{reason}; what else changed, below, is the likely reason")
     if any(map(is_compiled, culprit.own)):
-        return not_confirmed("an EP compiled it together with all else")
+        return Confirmation("an EP compiled it together with all else")
     own, base = (
         [name for node in nodes for name in node["of"] or [node["name"]]]
         for nodes in (culprit.mainly or culprit.own, () if culprit.mainly else culprit.base)
@@ -127,7 +127,7 @@ def _confirm(
             )
             return _time_copy(plans, made["path"], why, culprit, observer)
     except (BadInput, BenchmarkFailed) as error:
-        return not_confirmed(str(error))
+        return Confirmation(str(error))
 
 
 def _time_copy(plans: Sequence[Plan], copy: str, why: Why, culprit: Change, observer: Observer) -> Confirmation:
@@ -138,7 +138,7 @@ def _time_copy(plans: Sequence[Plan], copy: str, why: Why, culprit: Change, obse
     driver = Driver(configurations, Rounds, observer)
     cases = [result.case(why.mode) for result in driver.run()]
     if driver.interrupted:
-        return not_confirmed("it was interrupted")
+        return Confirmation("it was interrupted")
     if len(cases) < len(configurations) or cases[0] is None or cases[1] is None:
         failed = next((error for _, error in driver.not_opened), None)
         raise BenchmarkFailed(f"a copy without it does not run: {failed or configurations[1].cases[why.mode].reason}")
