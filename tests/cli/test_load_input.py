@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ortbench.core.errors import BadInput
+from ortbench.features.load.measure import ArrivalSchedule
 from ortbench.features.load.plan import LoadPlan, read_timestamps, settings, usual_concurrency
 
 
@@ -33,9 +35,10 @@ def test_a_file_of_arrivals_begins_at_its_first_moment(tmp_path: Path) -> None:
     file.write_text("# s\n10.5\n\n11\n 12.5 \n")
     assert read_timestamps(str(file)) == [0.0, 0.5, 2.0]
     load = LoadPlan(arrivals=str(file))
-    assert (load.is_open, load.client_counts, load.point_s(2.0)) == (True, (), 2.0)
-    assert LoadPlan(arrivals=str(file), rate=(3.0,)).point_s(2.0) == 2.0
-    assert LoadPlan(arrivals=str(file), duration_s=1.0).point_s(2.0) == 1.0
+    assert (load.is_open, load.client_counts, ArrivalSchedule(load, 0).point_s) == (True, (), 2.0)
+    file.write_text("10\n13\n")
+    for changed, seconds in ((replace(load, rate=(3.0,)), 2.0), (replace(load, duration_s=1.0), 1.0), (load, 3.0)):
+        assert ArrivalSchedule(changed, 0).point_s == seconds
     assert {"arrivals": "file", "file": "arrivals.txt", "seed": 7}.items() <= settings(load, 7, 2.0).items()
     assert settings(LoadPlan(), 0, 2.0)["arrivals"] is None
 

@@ -34,7 +34,6 @@ AUTO = "auto"
 MOST_CLIENTS = 256
 _MOST_RATE = 1e6  # a second: above that the clock's own cost is what is measured
 _USUAL_CLIENTS = (1, 2, 4, 8)
-_DURATION_S = 2.0
 _NAMES = 4  # of shapes that a message has
 _MAX_REQUESTS = 1000  # of which a block has all
 _MAX_SHAPES = 64  # each client has inputs and outputs of its own
@@ -296,12 +295,6 @@ class LoadPlan(Part):
 
     def with_files(self, to: Callable[[str], str]) -> Self:
         return self if self.file is None else replace(self, arrivals=to(self.file))
-
-    def point_s(self, file_s: float | None) -> float:
-        """How long a load point is, s; `file_s` is the length of the file of timestamps at the rate that is asked for, if there is one."""
-        if self.duration_s is not None:
-            return self.duration_s
-        return _DURATION_S if file_s is None or self.rate is not None else file_s
 
     def check(self, plan: Plan) -> None:
         for mode in plan.modes:

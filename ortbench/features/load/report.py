@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ortbench.analysis.comparison import CANNOT_TELL
 from ortbench.analysis.load_points import INFERENCES, by_name, is_full, latency_of, rate_of
 from ortbench.analysis.noise import is_busy
 from ortbench.analysis.placement import short
@@ -83,7 +84,6 @@ def open_table(result: Result) -> model.Table:
     return case_table(result, cases, [MODE, rate], own, RATE, title="By rate")
 
 
-CANNOT_TELL = "cannot tell"
 _MET = {"passed": "met", "failed": "violated", "unclear": CANNOT_TELL}
 
 

@@ -43,6 +43,7 @@ SHORTEST_BLOCK_NS = 20_000_000
 SKIPPED = 3  # requests at the beginning of a stretch that a test looks at
 _ROUNDS = 32  # that a load point's time is to be enough for with a test, unless its blocks must be longer
 _LONGEST_TESTED_S = 0.25  # of such a block of a closed loop: more short blocks tell more than fewer long ones
+_DURATION_S = 2.0  # of a load point
 ALONE_S = 0.1  # of a block of one client alone
 _MOST_RUNS = 3_000_000  # of a load point that are kept
 _ORDER = 4096  # shapes, after which clients begin again with the first
@@ -59,8 +60,10 @@ class ArrivalSchedule:
 
     @property
     def point_s(self) -> float:
-        """How long a load point is meant to be, s."""
-        return self._load.point_s(None if self._stamps is None else self._stamps[-1])
+        """How long a load point is meant to be, s: as long as a file of timestamps whose rate is its own."""
+        if self._stamps is not None and self._load.rate is None and self._load.duration_s is None:
+            return self._stamps[-1]
+        return self._load.duration_s or _DURATION_S
 
     def tested_block_s(self, point: LoadPoint, least: int, run_s: float) -> float:
         """How long a block of a load point is that a test looks at: so that there are `_ROUNDS`, or as long as the `least` runs take."""

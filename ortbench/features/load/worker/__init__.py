@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, MutableSequence, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,7 +63,7 @@ def keep_calling(
 ) -> Runs:
     """Call until every client on the board has called for long enough, each `least` times and until `until_ns`, in an order of shapes. The
     board has a byte for each client, all 0 at the beginning, and a last one for whoever fails."""
-    found, clock, count = Runs(), time.perf_counter_ns, len(board) - 1
+    found, clock, clients = Runs(), time.perf_counter_ns, len(board) - 1
     latest_ns = until_ns + max(_PATIENCE_NS, _PATIENCE * (until_ns - at_ns))
     add_start, add_end = found.starts.append, found.ends.append
     listening, push, pop = seat.ranges.listening, seat.ranges.push, seat.ranges.pop
@@ -74,7 +74,7 @@ def keep_calling(
         time.sleep((left - _NEAR_NS) / 1e9 if left > _NEAR_NS else 0)
     found.begun = (sum(cpu_ns()), clock())
     try:
-        while not board[count]:
+        while not board[clients]:
             call, a, b = next(following)
             if listening:
                 attributes.payload = len(found.ends)
@@ -90,11 +90,11 @@ def keep_calling(
             add_end(end)
             if end >= until_ns and len(found.ends) >= least:
                 board[seat.number] = 1
-                if all(board[:count]) or end >= latest_ns:
+                if all(board[:clients]) or end >= latest_ns:
                     seat.kept, seat.last = kept, shapes[(len(found.ends) - 1) % len(shapes)]
                     break
     except Exception as error:
-        board[count] = 1
+        board[clients] = 1
         found.error = one_line(f"{type(error).__name__}: {error}")
     return found
 
@@ -110,7 +110,7 @@ class ThreadTurn:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._next = 0
+        self.next = count().__next__
         self.is_stopped = False
 
     def __enter__(self) -> object:
@@ -118,10 +118,6 @@ class ThreadTurn:
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
-
-    def next(self) -> int:
-        self._next += 1
-        return self._next - 1
 
     def stop(self) -> None:
         self.is_stopped = True
@@ -194,14 +190,14 @@ def serve(
 ) -> Served:
     """Serve requests until there are no more: when each is due is ns of `time.perf_counter_ns`, ascending. From `at_ns` on the
     client is free, and none is begun after `cutoff_ns`. Their shapes are in an order."""
-    found, clock, count, free = Served(), time.perf_counter_ns, len(due), at_ns
+    found, clock, free = Served(), time.perf_counter_ns, at_ns
     listening, push, pop = seat.ranges.listening, seat.ranges.push, seat.ranges.pop
     attributes = seat.ranges.sample["latency"]
     calls, shapes = seat.calls, len(order)
     try:
         while True:
             with turn:
-                if turn.is_stopped or (number := turn.next()) >= count:
+                if turn.is_stopped or (number := turn.next()) >= len(due):
                     break
                 spent.note(number)
                 if (spun_ns := _wait(due[number], cutoff_ns, turn)) is None:
