@@ -89,7 +89,7 @@ class LoopMode(PartsMode):
     def __init__(self, model: Model, loop: LoopData) -> None:
         super().__init__()
         self._model, self._loop = model, loop
-        self._state_outputs = loop.state_outputs
+        self._state_outputs = {pair.out for pair in loop.pairs}
         self._free = [index for index in range(len(model.outputs)) if index not in self._state_outputs]
         self._calls = []
         # Of a loop that generates: its own tokens, and whether it goes on with those of the plain loop.

@@ -48,11 +48,6 @@ class LoopData:
         return self.single.first_inference_ns
 
     @property
-    def state_outputs(self) -> set[int]:
-        """The outputs that are state, by their places in the model."""
-        return {pair.out for pair in self.pairs}
-
-    @property
     def count(self) -> int:
         return len(self.feeds)
 
@@ -108,6 +103,7 @@ def make_loop_data(
         made = _first_that_runs(path, model, request, steps, pairs, generated)
     made.settle()
     state_outputs = {pair.out for pair in pairs}
+    free = [it for it in range(len(model.outputs)) if it not in state_outputs]
     feeds, outputs, shapes = [], [], []
     state, kept, first_ns = made.first, 0, made.first_ns
     singles: list[Data] = []  # of the first two steps and the last one
@@ -134,10 +130,10 @@ def make_loop_data(
             ids = {name: array.copy() for name, array in arrays.items() if name == generated.roles.ids.name}
             arrays = {**arrays, **ids}
             generated.take(number, found, request.rtol, request.atol)
-            empty = [np.broadcast_to(np.zeros((), array.dtype), array.shape) for array in found]  # which take no memory
-            outputs.append([array for it, array in enumerate(empty) if it not in state_outputs])
+            # Of their form alone, which takes no memory.
+            outputs.append([np.broadcast_to(np.zeros((), found[it].dtype), found[it].shape) for it in free])
         else:
-            outputs.append([array for it, array in enumerate(found) if it not in state_outputs])
+            outputs.append([found[it] for it in free])
             kept += sum(array.nbytes for array in outputs[-1])
         if kept > _MOST_BYTES:
             raise BadInput(
@@ -154,9 +150,8 @@ def make_loop_data(
     if beside:
         singles[-1].expected = compare_with_expected(beside, request, [model], path)
         if singles[-1].expected["differs"] is None and generated is None:
-            kept_outputs = [it for it in range(len(model.outputs)) if it not in state_outputs]
             outputs = [
-                [expected.get((number, it), array) for it, array in zip(kept_outputs, of_step, strict=True)]
+                [expected.get((number, it), array) for it, array in zip(free, of_step, strict=True)]
                 for number, of_step in enumerate(outputs)
             ]
     early, single = singles[:2][-1], singles[-1]
