@@ -36,14 +36,18 @@ def build_gate(verdict: Verdict) -> model.Report:
     A terminal ends with the verdict, right above the prompt; Markdown begins with it.
     """
     results, names = verdict.results[::-1], verdict.names[::-1]
-    told = model.Notes([*_in_words(verdict), *_remarks(verdict), *_warnings(verdict)], media=model.MARKDOWN)
+    below = verdict.why.others if verdict.why else ()
+    remarks = [remark_note(it) for it in verdict.differences if not is_repeated(it, below)]
+    said = [*remarks, *placed_and_warned(results, names)]
+    told = model.Notes([*_in_words(verdict), *said], media=model.MARKDOWN)
     table = compared_tables(
         results,
         names,
         judged=[(it.mode, figure(it.metric)) for it in verdict.checks if it.mode and it.metric and it.rounds],
     )
     conclusion, saved = _ending(verdict)
-    last: list[model.Block] = [model.Notes(_check_notes(verdict), media=model.TERMINAL), conclusion]
+    checks = [model.Note(check.text, *_SIGNS[check.verdict]) for check in verdict.checks]
+    last: list[model.Block] = [model.Notes([*said, *checks], media=model.TERMINAL), conclusion]
     why = verdict.why.parts if verdict.why else ()
     after: list[Sequence[model.Block]] = [*why, [saved]] if why else []
     last += [] if why else [saved]
@@ -78,23 +82,6 @@ def _in_words(verdict: Verdict) -> list[model.Note]:
     return [*checks, *(model.Note(f"{_SIGNS[FAILED][0]} {line}", tone=model.BAD) for line in verdict.failed_cases)]
 
 
-def _check_notes(verdict: Verdict) -> list[model.Note]:
-    """The checks stand last, right above the verdict."""
-    checks = [model.Note(check.text, *_SIGNS[check.verdict]) for check in verdict.checks]
-    return [*_remarks(verdict), *_warnings(verdict), *checks]
-
-
-def _warnings(verdict: Verdict) -> list[model.Note]:
-    """Of both sides, each once."""
-    return placed_and_warned(verdict.results[::-1], verdict.names[::-1])
-
-
-def _remarks(verdict: Verdict) -> list[model.Note]:
-    """What differs between the sides, unless it is said below, or that nothing does."""
-    below = () if verdict.why is None else verdict.why.others
-    return [remark_note(it) for it in verdict.differences if not is_repeated(it, below)]
-
-
 _COLUMNS = (
     model.Column("check", model.Kind.NAME, model.KEY),
     *model.columns(model.Kind.NUMBER, "baseline", "candidate", "ratio", "interval", "limit"),
@@ -110,18 +97,18 @@ def gate_screen(verdict: Verdict) -> model.Report:
     compared.sort(key=lambda it: _ROWS.index(it.verdict))
     rest = [model.Note(it.text, *_SIGNS[it.verdict], name=it.name) for it in verdict.checks if it not in compared]
     table = model.Table(_COLUMNS, tuple(_row(it, found) for it in compared))
-    answer = verdict.why.parts[0] if verdict.why else ()
-    why = [note for it in answer if isinstance(it, model.Notes) for note in it.notes]
-    nodes = [it for part in (verdict.why.parts if verdict.why else ()) for it in part if isinstance(it, model.Table)]
-    notes = [*why, *rest, *why_missing(results, names), *map(remark_note, verdict.differences), *_warnings(verdict)]
-    off = off_target(results, names)
+    why = verdict.why.parts if verdict.why else ()
+    answer = [note for part in why[:1] for it in part if isinstance(it, model.Notes) for note in it.notes]
+    nodes = [it for part in why for it in part if isinstance(it, model.Table)]
+    notes = [*answer, *rest, *why_missing(results, names), *map(remark_note, verdict.differences)]
+    notes += placed_and_warned(results, names)
     return brief(
         model.Report(
             f"ortbench gate: {verdict.sentence}",
             (
                 [head_of(results, names)],
                 *noise_part(results, of_gate=verdict.folder is not None),
-                [model.drop_empty_columns(table), *nodes, *off, model.Notes(notes)],
+                [table, *nodes, *off_target(results, names), model.Notes(notes)],
                 _ending(verdict),
             ),
         )

@@ -297,10 +297,10 @@ class LiveGate(Gate):
         compared = [it for it in measured if it not in never]
         checks += [with_remedy(self.check(ratio_test), candidate, self.needed_rounds) for ratio_test in compared]
         if compared:  # what was asked for is not passed over in silence
-            untold = {it: why for it, why in never.items() if it.over.phase == ENQUEUE}
             checks += [
                 test.unclear(Fact("check-ratio", why, test.mode, {"what": test.what, "phase": ENQUEUE}))
-                for test, why in untold.items()
+                for test, why in never.items()
+                if test.over.phase == ENQUEUE
             ]
         has_failed = any(case.status == MODE_FAILED for result in results for case in result.cases)
         if self._regressions and not compared and not checks and not has_failed:

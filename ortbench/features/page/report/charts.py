@@ -283,25 +283,16 @@ def _panel(samples: Samples, median: float, span: tuple[float, float], end: floa
     )
 
 
-def _ends(samples: Samples) -> tuple[float, float] | None:
-    """The medians of the first and of the last quarter of the samples, ns; None with too few."""
-    size = samples.ns.size // _QUARTERS
-    if size < 2:
-        return None
-    first, last = float(np.median(samples.ns[:size])), float(np.median(samples.ns[-size:]))
-    return (first, last) if first > 0 else None
-
-
 def _percent(ratio: float) -> str:
     change = round((ratio - 1) * 100, 1)
     return f"{'+' if change > 0 else '−' if change < 0 else '±'}{abs(change):g} %"
 
 
 def _drift_cells(samples: Samples, scale: float) -> tuple[str, ...]:
-    ends = _ends(samples)
-    moved = (NOTHING,) * 3
-    if ends is not None:
-        moved = (units.digits(ends[0] / scale), units.digits(ends[1] / scale), _percent(ends[1] / ends[0]))
+    moved, quarter = (NOTHING,) * 3, samples.ns.size // _QUARTERS
+    first, last = (float(np.median(ns)) if quarter > 1 else 0 for ns in (samples.ns[:quarter], samples.ns[-quarter:]))
+    if first > 0:
+        moved = (units.digits(first / scale), units.digits(last / scale), _percent(last / first))
     slowest = int(np.argmax(samples.ns))
     after, longest = float(samples.seconds[slowest]), float(samples.ns[slowest]) / scale
     slow = np.count_nonzero(samples.ns > _SLOW * samples.stats.median)

@@ -341,7 +341,9 @@ def _clean_element(element: Element, tips: Mapping[str, str]) -> None:
         given.pop("id", None)
     if given.get("transform", "").startswith("rotate(-0 "):
         del given["transform"]
-    given |= _style(element.attrib.get("style", ""))
+    declared = element.attrib.get("style", "").split(";")
+    given |= dict(part.strip().split(": ", 1) for part in declared if ": " in part)
+    given.pop("font-family", None)  # the page chooses the typeface
     classes = [f"{name}-{_NAMES[given[name]]}" for name in _PAINTS if given.get(name) in _NAMES]
     if classes:
         given["class"] = " ".join(classes)
@@ -350,13 +352,6 @@ def _clean_element(element: Element, tips: Mapping[str, str]) -> None:
         title = Element("title")
         title.text = tip
         element.insert(0, title)
-
-
-def _style(text: str) -> dict[str, str]:
-    """Declarations as presentation attributes. The page chooses the typeface."""
-    declared = dict(part.strip().split(": ", 1) for part in text.split(";") if ": " in part)
-    declared.pop("font-family", None)
-    return declared
 
 
 def _round_numbers(text: str) -> str:

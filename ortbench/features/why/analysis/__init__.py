@@ -131,10 +131,6 @@ def _weight(change: Change) -> float:
     return change.ns
 
 
-def _ns(node: ProfiledNode) -> float:
-    return fmean(node["ns"])
-
-
 def _kind(a: ProfiledNode, b: ProfiledNode) -> str:
     """What makes a node another one, though it is the same node."""
     if a["ep"] != b["ep"]:
@@ -226,7 +222,7 @@ def _interval(sums: Sequence[Sequence[float]], difference: float) -> tuple[float
 def _with_main(change: Change) -> Change:
     """The same, with the few nodes that make nearly all of the difference, where few do."""
     sign = 1 if change.ns >= 0 else -1
-    each = [(sign * (_ns(b) - _ns(a)), b) for a, b in zip(change.base, change.own, strict=True)]
+    each = [(sign * (fmean(b["ns"]) - fmean(a["ns"])), b) for a, b in zip(change.base, change.own, strict=True)]
     each.sort(key=lambda it: -it[0])
     so_far, main = 0.0, list[ProfiledNode]()
     for ns, node in each:
