@@ -101,30 +101,23 @@ def check_shapes(shapes: Sequence[Shape]) -> None:
 
 
 def _of_data(plan: Plan, paths: Sequence[str]) -> list[Shape]:
-    found = [test_set for path in paths for test_set in _test_sets(Path(path))]
+    """The files, test sets, and those in folders, by their own names, with so many folders before them as tell them apart."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        check_readable(path, "--data", "file or folder", folders=True)
+        if not (sets := input_sets(path)):
+            raise BadInput(f"--data {path}: has neither input_0.pb nor test sets nor .npz files in it", "--data")
+        found += sets
     if len(found) < 2:
         raise BadInput(f"--data: a sweep needs several sets, and {paths[0]} is one", "--data")
     if len(found) > MAX_SHAPES:
         raise BadInput(f"--data: one run takes at most {MAX_SHAPES} shapes, and there are {len(found)}", "--data")
+    names = path_ends([path.with_name(path.name.removesuffix(".npz").removesuffix(".inputs")) for path in found])
+    if names is None:
+        raise BadInput("--data: a set was given twice; give each once", "--data")
     shapes = []
-    for name, path in zip(_names(found), found, strict=True):
+    for name, path in zip(names, found, strict=True):
         expected = expected_outputs(path)
         inputs = replace(plan.inputs, path=str(path), expect=None if expected is None else str(expected))
         shapes.append(Shape(name, replace(plan, inputs=inputs), name))
     return shapes
-
-
-def _test_sets(path: Path) -> list[Path]:
-    """A file, a test set, or the test sets and files in a folder; `BadInput`: there is nothing."""
-    check_readable(path, "--data", "file or folder", folders=True)
-    if not (found := input_sets(path)):
-        raise BadInput(f"--data {path}: has neither input_0.pb nor test sets nor .npz files in it", "--data")
-    return found
-
-
-def _names(paths: Sequence[Path]) -> list[str]:
-    """What to call test sets: their own names, with so many folders before them as tell them apart."""
-    shown = [path.with_name(path.name.removesuffix(".npz").removesuffix(".inputs")) for path in paths]
-    if (names := path_ends(shown)) is None:
-        raise BadInput("--data: a set was given twice; give each once", "--data")
-    return names
