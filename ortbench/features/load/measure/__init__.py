@@ -223,7 +223,7 @@ class LoadConfiguration(StreamConfiguration):
         return True
 
     def _run(self, block: LoadBlock, point: LoadPoint) -> LoadedBlock:
-        mode, duration_ns = block.series.mode, round(block.duration_s * 1e9)
+        mode, duration_ns = block.series.mode, 0 if block.requests else round(block.duration_s * 1e9)
         if block.due is None:
             order = self._shape_order(block.round, block.requests or _ORDER, block.shape)
             return self.clients.run_closed(mode, int(point.value), duration_ns, block.round, order, block.requests)

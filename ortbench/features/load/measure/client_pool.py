@@ -78,8 +78,6 @@ class ClientPool:
     ) -> ClosedLoopBlock:
         """A block of a closed loop, in an order of shapes: so long, and `LEAST_RUNS` runs of each client, or so many requests of each.
         `WrongOutputs`: a client was left with some. `BenchmarkFailed`: a client died."""
-        if requests:
-            duration_ns = 0
         asked = {"mode": mode, "duration_ns": duration_ns, "least": requests or LEAST_RUNS, "order": order}
         answers: list[LoadRuns]
         answers, watch = self._run("load_closed", count, duration_ns, _LEAD_NS, ("board", count + 1), asked)
