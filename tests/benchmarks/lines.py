@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 _AT_START = (  # a line of a .pth file
-    'import os, sys, importlib.util as util; spec = "ORTBENCH_TESTS_LINES" in os.environ and util.spec_from_file_location("lines_hook", {path!r}); '
+    'import os, sys, importlib.util as util; spec = "LINES_OF_TESTS" in os.environ and util.spec_from_file_location("lines_hook", {path!r}); '
     "hook = spec and util.module_from_spec(spec); spec and (sys.modules.update(lines_hook=hook), spec.loader.exec_module(hook))\n"
 )
 
@@ -30,7 +30,7 @@ def main() -> None:
     site = Path(subprocess.run(ask, check=True, capture_output=True, text=True).stdout.strip())
     at_start = site / "ortbench_lines.pth"
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "ORTBENCH_TESTS_LINES": folder}
+        environment = {**os.environ, "LINES_OF_TESTS": folder}
         line = [
             chosen.python,
             "-m",

@@ -12,11 +12,11 @@ import uuid
 from contextlib import suppress
 from typing import Any
 
-TEST = "ORTBENCH_TESTS_LINES_OF"  # the test that runs, for the processes that it starts
+TEST = "LINES_OF_TEST"  # the test that runs, for the processes that it starts
 
 
 def _new_file() -> str:
-    return os.path.join(os.environ["ORTBENCH_TESTS_LINES"], uuid.uuid4().hex)
+    return os.path.join(os.environ["LINES_OF_TESTS"], uuid.uuid4().hex)
 
 
 # Not imported by its name, as type checks do without it.
