@@ -139,7 +139,7 @@ class Ranges:
             style = {"color": COLORS[phase], "category": phase}
             self._block[phase] = domain.get_event_attributes(message=mode.name, payload=payloads.get(phase, 0), **style)
             call_name = mode.call_name if phase == LATENCY else phase
-            self.sample[phase] = domain.get_event_attributes(message=f"{mode.name}/{call_name}", payload=0, **style)
+            self.sample[phase] = domain.get_event_attributes(message=f"{mode.name}/{call_name}", **style)
         style = {"color": COLORS["inference"], "category": STEP}
         self._parts = [
             domain.get_event_attributes(message=f"{mode.name}/{part}", payload=0, **style) for part in mode.part_names
