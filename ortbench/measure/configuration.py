@@ -248,9 +248,8 @@ class Configuration:
         for mode in self.modes:
             case = self.cases[mode]
             case.processes = [*(case.processes or [0]), round]
-            first = syncs[
-                mode
-            ]  # what ends samples; those that ended by what returned early in this process are left out
+            # The first process says what ends samples; those that ended by what returned early in this one are left out.
+            first = syncs[mode]
             if first and case.sync and case.sync["kind"] != first["kind"] and case.mode in self._least_sync:
                 self.result.warn(
                     "synchronization-differs",
