@@ -222,6 +222,13 @@ def soaked(*shapes: str, n: int = 20, private: list[int] = FLAT) -> Result:
     return made
 
 
+def test_a_soak_whose_system_tells_no_memory_has_a_table_of_times() -> None:
+    made = soak_result(FLAT)
+    columns = {it.name for it in mode_table(made).columns}
+    made.part["readings"] = []
+    assert columns - {it.name for it in mode_table(made).columns} >= {"at end", "inferences", "verdict"}
+
+
 def test_soaks_of_other_shapes_are_not_comparable() -> None:
     assert mismatches(soaked("s=1", "s=2"), soaked("s=2", "s=1")) == []
     assert mismatches(soaked("s=1"), soaked()) != []

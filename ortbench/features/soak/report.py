@@ -11,12 +11,14 @@ from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns
 from ortbench.report.phrases import ORDERS
 
 _MOST_SHAPES = 12  # that are shown
+_OF_MEMORY = ("inferences", "private memory at start", "at end", "verdict")  # columns of the readings
 
 
 def own_columns(result: Result) -> dict[str, Own]:
     soak: Soak = result.part
-    if not (found := trends_of(soak)):
-        return {}
+    timed = {"timed": Own(_time_text)}
+    if not (found := trends_of(soak)):  # the system told nothing
+        return {**timed, **dict.fromkeys(_OF_MEMORY, Own(lambda _: NOTHING))}
     host = found[0]
     hidden = {it.metric for it in found if it.verdict != GROWS}  # a slope that is not told from none is no growth
     cells = {
@@ -26,7 +28,7 @@ def own_columns(result: Result) -> dict[str, Own]:
     }
     own = {name: Own(lambda _, cell=cell: cell, header=header) for name, (cell, header) in cells.items()}  # type: ignore[misc]
     own |= dict.fromkeys(hidden, Own(lambda _: NOTHING))
-    return {**own, "timed": Own(_time_text), "verdict": Own(lambda _: host.text, Kind.WORDS)}
+    return {**timed, **own, "verdict": Own(lambda _: host.text, Kind.WORDS)}
 
 
 def _time_text(case: Case) -> str:
