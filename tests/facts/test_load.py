@@ -237,7 +237,7 @@ ALIKE = "{} requests count as {}, as neighbours are alike; a p99 takes 299"
         # 19.8 ms known to 2 % takes four times as many requests; 20.0 ms will never tell.
         ([opened(CPU, 10, 5.0, 19.8)], {}, [("open", "too close to the limit", f"{COMMAND} --duration 8s")]),
         ([opened(CPU, 10, 5.0, 20.0)], {}, [("open", "too close to the limit", "")]),
-        ([unclear(20)], {}, [("open", "it takes 3 processes", f"{COMMAND} --processes 3")]),
+        ([unclear(20)], {}, [("open", "each load point takes 3 processes", f"{COMMAND} --processes 3")]),
         # What an SLO leaves open is beyond what meets it.
         ([few(10, 20, 15.0), opened(CPU, 20, 5.0, 12.0), within(40, 5.0, 50.0, 10, 90)], {},
          [("met", "20 requests/s", ""), ("open", "too close to the limit", None)]),

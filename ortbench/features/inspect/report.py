@@ -64,7 +64,7 @@ def _print_loop(screen: Screen, loop: SuggestedLoop | None, runs: bool) -> None:
 def _print_placement(screen: Screen, found: Inspected, verbose: bool) -> None:
     where = found["placement"]
     screen.blank()
-    screen.text(f"on {found['ep']}, after graph optimisation", style="heading")
+    screen.text(f"on {found['ep']}, as nodes are assigned (those of the CPU EP are fused later)", style="heading")
     print_memory(screen, found["memory"], "  memory  ")
     if verbose:
         print_modes(screen, found["modes"], "  modes   ")

@@ -346,7 +346,7 @@ def _figures(case: Case, asked: Asked) -> Values:
 def _why_open(case: Case, asked: Asked) -> Values:
     few = undecided_statistics(case, asked)
     if meets(case, asked):
-        return {"why": f"it takes {FEW} processes"}
+        return {"why": f"each load point takes {FEW} processes"}
     if _differs(case, asked):
         return {"why": "some processes meet it, some do not"}
     return {"why": lack_of_requests(case, few[0]) if few else "too close to the limit"}
