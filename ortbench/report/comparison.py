@@ -282,9 +282,8 @@ def compared_tables(
 
 def head_of(results: Sequence[Result], names: Sequence[str]) -> ComparedResults:
     """What all results are of, in lines, and what each is of besides, what ran where, and when; without a table."""
-    heads = (
-        ["model", *["kind"] * bool(own_line(result)), "ep"] for result in results
-    )  # of the lines that tell them apart
+    # What the lines of headings are of that tell results apart.
+    heads = [["model", *["kind"] * bool(own_line(result)), "ep"] for result in results]
     said = [dict(zip(head, heading(result), strict=False)) for head, result in zip(heads, results, strict=True)]
     when = [result.created for result in results]
     same = [line for key, line in said[0].items() if all(it.get(key) == line for it in said)]

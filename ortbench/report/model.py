@@ -187,9 +187,8 @@ class ComparedResults(Block):
     names: Sequence[str]  # of the results
     shared: Sequence[str]  # what all of them are of, in lines
     headings: Sequence[Sequence[str]]  # what each is of besides, in lines
-    table: Table | None = (
-        None  # where there is one; a terminal shows the numbers of results where their names leave no room
-    )
+    # Where there is one; a terminal shows the numbers of results where their names leave no room.
+    table: Table | None = None
     more: Sequence[Table] = ()  # another one that is shown below under its title, or none
     screen: Table | None = None  # that of a default screen, where it is another one
     is_asked: bool = False  # whether all its metrics are to be seen
